@@ -9,6 +9,7 @@ from typing import Any, Never
 
 import pytest
 from pydantic_ai import Agent, Tool
+from pydantic_ai import __version__ as version
 from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
@@ -239,14 +240,12 @@ def wants_approval() -> Never:
     raise ApprovalRequired
 
 
-@pytest.mark.parametrize(
-    "tool",
-    [
-        Tool(give, requires_approval=True),
-        Tool(give_if_approved, name="give"),
-        Tool(give, args_validator=check_approved),
-    ],
-)
+ASKING = [Tool(give, requires_approval=True), Tool(give_if_approved, name="give")]
+if not version.startswith("1."):  # there, a validator cannot ask
+    ASKING.append(Tool(give, args_validator=check_approved))
+
+
+@pytest.mark.parametrize("tool", ASKING)
 async def test_an_approval_that_the_tool_itself_wants_is_found(till: Till, tool: Tool[Any]) -> None:
     controller = ApprovalController(policy=Policy(default="none"), mode="defer")
     chat = Chat(till, controller, [("give", {"amount": 5})], more=[tool])
