@@ -285,8 +285,7 @@ async def test_a_question_that_is_kept_outlives_a_cancelled_wait_and_the_next_co
             group.start_soon(lambda: controller.adapter.settle(PAY, keep=keep))
             await first.told.wait()
             group.cancel_scope.cancel()
-        request = await controller.adapter.find_request(PAY.run, PAY.call_id)
-        assert request is not None
+        (request,) = await controller.adapter.find_requests(PAY.run, PAY.call_id)
         assert request.status == status
         if keep:
             other = ApprovalController(policy=RULES, store=store, channels=[second], session="s")

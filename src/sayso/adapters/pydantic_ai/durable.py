@@ -129,8 +129,7 @@ async def _dbos_step(controller: ApprovalController, call: ToolCall, record: _Re
         # Preemptible: a workflow that is cancelled while a person thinks must not run the call when they say yes.
         return await DBOS.run_step_async({"name": f"sayso.{call.tool}", "preemptible": True}, record)
     except error.DBOSWorkflowCancelledError:
-        asked = await controller.adapter.find_request(call.run, call.call_id)
-        if asked is not None:
+        for asked in await controller.adapter.find_requests(call.run, call.call_id):
             await controller.adapter.withdraw_if_open(asked.id)
         raise
 

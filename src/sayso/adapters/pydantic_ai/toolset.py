@@ -116,7 +116,7 @@ class GuardedToolset(WrapperToolset[Any]):
         rules = self.guard.tighten(tool.rules)
 
         async def run() -> Any:  # noqa: ANN401 - what the tool returns
-            return await self._decide_and_run(call, rules, tool_args, ctx, tool, inside=inside)
+            return await self._decide_and_run(call, rules, tool_args, ctx, tool)
 
         may_ask = in_workflow() and (ctx.tool_call_approved or controller.adapter.may_ask(call, rules))
         return await (self._as_step(call, run, ctx) if may_ask else run())
@@ -147,8 +147,6 @@ class GuardedToolset(WrapperToolset[Any]):
         tool_args: dict[str, Any],
         ctx: RunContext[Any],
         tool: GuardedToolsetTool,
-        *,
-        inside: str,
     ) -> Any:  # noqa: ANN401 - what the tool returns
         controller, name = self.guard.controller, call.tool
         if context.current_call() is not None and await self.guard.is_approved_outside(call, rules):
