@@ -55,7 +55,7 @@ function answer(part, approved, reason) {
 }
 
 function edit(part, args) {
-  if (args === JSON.stringify(part.input)) return true;
+  if (args === shown(part.input)) return true;
   try {
     edits[part.toolCallId] = JSON.parse(args);
     return true;
@@ -67,9 +67,13 @@ function edit(part, args) {
 
 function card(part) {
   const form = document.createElement("form");
-  form.setAttribute("aria-label", `May it ${getToolName(part)}?`);
-  const args = field("Arguments", "args", JSON.stringify(part.input));
-  form.append(args, field("Reason", "reason", ""), button("Approve"), button("Deny"));
+  const question = `May it ${getToolName(part)}?`;
+  form.className = "card";
+  form.setAttribute("aria-label", question);
+  // All of the arguments are in sight: nobody can approve what they have not seen.
+  const args = field("Arguments", "args", "textarea", shown(part.input));
+  args.firstElementChild.rows = shown(part.input).split("\n").length;
+  form.append(line(question), args, field("Reason", "reason", "input", ""), button("Approve"), button("Deny"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const { args, reason } = form.elements;
@@ -79,23 +83,33 @@ function card(part) {
   return form;
 }
 
-function field(name, key, value) {
+function field(name, key, kind, value) {
   const label = document.createElement("label");
-  label.append(`${name} `, Object.assign(document.createElement("input"), { name: key, value }));
+  label.append(`${name} `, Object.assign(document.createElement(kind), { name: key, value }));
   return label;
 }
 
-const button = (value) => Object.assign(document.createElement("button"), { value, textContent: value });
-const line = (text) => Object.assign(document.createElement("p"), { textContent: text });
+const shown = (args) => JSON.stringify(args, null, 2);
 
-function drawn(part) {
-  if (part.type === "text") return [line(part.text)];
+const button = (value) => Object.assign(document.createElement("button"), { value, textContent: value });
+const line = (text, className = "") => Object.assign(document.createElement("p"), { textContent: text, className });
+
+const STATES = {
+  "approval-responded": "answered, and not run yet",
+  "output-available": "has run",
+  "output-denied": "was not run",
+  "output-error": "failed",
+};
+
+function drawn(part, role) {
+  if (part.type === "text") return [line(part.text, role)];
   if (!isToolUIPart(part)) return [];
-  return [part.state === "approval-requested" ? card(part) : line(`${getToolName(part)}: ${part.state}`)];
+  if (part.state === "approval-requested") return [card(part)];
+  return [line(`${getToolName(part)} ${STATES[part.state] ?? "is being called"}`, "tool")];
 }
 
 function draw() {
-  page("messages").replaceChildren(...chat.messages.flatMap(({ parts }) => parts.flatMap(drawn)));
+  page("messages").replaceChildren(...chat.messages.flatMap(({ parts, role }) => parts.flatMap((part) => drawn(part, role))));
 }
 
 page("prompt").addEventListener("submit", (event) => {

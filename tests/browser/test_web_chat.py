@@ -76,7 +76,7 @@ async def newest(folder: Path) -> ApprovalRequest:
 
 async def test_the_chat_pays_after_a_yes(page: Page, folder: Path) -> None:
     question = await card(page)
-    await expect(question.get_by_label("Arguments")).to_have_value('{"to":"a","amount":0}')
+    await expect(question.get_by_label("Arguments")).to_have_value('{\n  "to": "a",\n  "amount": 0\n}')
     await question.get_by_role("button", name="Approve").click()
     await expect(page.get_by_text("paid 0 to a")).to_be_visible()
     assert (await newest(folder)).state == "used, returned"

@@ -30,7 +30,7 @@ from sayso import (
 )
 from sayso.core import audit
 from sayso.core.model import Approved, AuditEntry, Denied, Pending
-from sayso.errors import ApprovalCancelled, ApprovalPending, Unattended, UnknownRequest
+from sayso.errors import ApprovalCancelled, ApprovalPending, NotEntitled, Unattended, UnknownRequest
 from sayso.policy.policy import ToolRules
 from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock, ScriptedChannel
@@ -1302,3 +1302,25 @@ async def test_a_rule_that_has_to_wait_decides_nothing_on_a_thread_that_runs_a_l
     controller = ApprovalController(mode="approve_all", policy=Policy(needs_approval=slow))
     with pytest.raises(RuntimeError, match="await the async form"):
         controller.request_approval_sync(ApprovalRequest(tool_name="t"))
+
+
+LARGE = {"approval": "required", "when": {"args.amount": {"gt": 1000}}}
+
+
+@pytest.mark.proves("H2")
+@pytest.mark.parametrize("approvers", [{"role": "treasurer"}, {"count": 2}])
+async def test_an_edit_does_not_get_past_the_people_whom_the_edited_arguments_need(
+    tmp_path: Path, approvers: dict[str, Any]
+) -> None:
+    policy = Policy({"pay": {**LARGE, "approvers": approvers}})
+    controller = ApprovalController(policy=policy, mode="defer", store=tmp_path / "state.db")
+    async with controller:
+        call = ToolCall(tool="pay", args={"amount": 50})
+        pending = await controller.review(call)
+        assert isinstance(pending, Pending)
+        edited = ApprovalDecision(approved=True, override_args={"amount": 5000})
+        with pytest.raises(NotEntitled, match="the edited arguments need"):
+            await controller.answer(pending.request.id, edited, who="ann", roles=["cashier"])
+        assert [each.status for each in await controller.pending()] == ["open"]
+        await controller.answer(pending.request.id, ApprovalDecision(approved=True), who="ann", roles=["cashier"])
+        assert isinstance(await controller.review(call, asked=True), Approved)

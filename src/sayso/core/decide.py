@@ -200,9 +200,10 @@ def _by_answer(
     decision = request.decision or ApprovalDecision(approved=False)
     if request.status != "approved" or not decision.approved:
         return refusal(request)
-    if not _has_enough_votes(request, verdict.approvers):
-        reason = f"its rule asks for {verdict.approvers} now, who did not all say yes"
-        return Denied(cause="changed", reason=reason, request_id=request.id)
+    for wanted in (verdict.approvers, edited.approvers if edited else None):
+        if not _has_enough_votes(request, wanted):
+            reason = f"its rule asks for {wanted} now, who did not all say yes"
+            return Denied(cause="changed", reason=reason, request_id=request.id)
     if edited is not None and edited.approval == "blocked":
         reason = f"the edited arguments cannot run: {edited.reason}"
         return Denied(cause="blocked", reason=reason, request_id=request.id)
@@ -221,8 +222,15 @@ def _has_enough_votes(request: ApprovalRequest, wanted: Approvers | None) -> boo
     """Whether the approvals satisfy the quorum and roles of the current rule."""
     if wanted is None or not wanted.needs_identity:
         return True
+    return asks_for(request, wanted) and max(len(request.votes), 1) >= wanted.count
+
+
+def asks_for(request: ApprovalRequest, wanted: Approvers | None) -> bool:
+    """Whether the people whom a request asks for are at least these."""
+    if wanted is None or not wanted.needs_identity:
+        return True
     asked = request.approvers
-    return asked is not None and set(wanted.roles) <= set(asked.roles) and max(len(request.votes), 1) >= wanted.count
+    return asked is not None and set(wanted.roles) <= set(asked.roles) and asked.count >= wanted.count
 
 
 def resume_used(request: ApprovalRequest, digest: str) -> Approved | Denied:
@@ -283,6 +291,8 @@ def by_mode_and_memory(
             return Ask()  # a remembered decision cannot replace votes of identified people
         reason = f"its rule asks for {verdict.approvers}, and the mode approve_all is nobody"
         return Denied(cause="blocked", reason=reason)
+    if edited is not None and edited.approvers is not None and edited.approvers.needs_identity:
+        return Ask()
     if remembered is not None and decision is not None and _may_use(remembered, verdict):
         if edited is not None and edited.approval == "blocked":
             return Denied(cause="blocked", reason=f"the edited arguments cannot run: {edited.reason}")

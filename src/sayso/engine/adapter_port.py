@@ -119,13 +119,14 @@ class AdapterPort:
     ) -> Approved | Denied:
         """Do what `review` does and, where a person has to answer, wait; a cancelled wait withdraws the request.
 
-        With `keep` it leaves the request open, for a run that another process will continue from here.
+        With `keep`, for a run that another process may continue from here, it leaves the request open, and looks for
+        one of an earlier process before anything that is remembered counts.
 
         Raises:
             ApprovalPending: the mode is `defer`; its `request` can be answered, and the call resumed.
         """
         call = self.with_session(call)
-        outcome = await self._reviewer.review(call, tool_rules, asked=asked)
+        outcome = await self._reviewer.review(call, tool_rules, asked=asked, looks=keep)
         while isinstance(outcome, Pending):
             if self._mode == "defer":
                 raise ApprovalPending.for_request(outcome.request)

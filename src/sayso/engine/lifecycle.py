@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from sayso.core.approvers import same_person
-from sayso.core.decide import also_closes, audit_step, close, is_overdue
+from sayso.core.decide import also_closes, asks_for, audit_step, close, is_overdue
 from sayso.core.model import ApprovalDecision
 from sayso.errors import ApprovalBlocked, NotEntitled, StoreError, UnknownRequest
 
@@ -177,6 +177,10 @@ class RequestLifecycle:
         verdict = await self.policy.judge_async(call)
         if verdict.approval == "blocked":
             raise ApprovalBlocked(call.tool, f"the edited arguments cannot run: {verdict.reason}", cause="blocked")
+        if not asks_for(request, verdict.approvers):
+            raise NotEntitled(
+                f"the edited arguments need {verdict.approvers}, whom this request does not ask; refuse it with a note"
+            )
 
     def _to_remember(self, request: ApprovalRequest, decision: ApprovalDecision, now: float) -> list[Remembered]:
         if decision.remember == "none" or decision.unattended:

@@ -80,20 +80,25 @@ class Reviewer:
         outcome = by_mode_and_memory(call, verdict, self.mode, remembered)
         return None if isinstance(outcome, Ask) else outcome
 
-    async def review(self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool) -> Approved | Denied | Pending:
-        """Decide what `decide_fast` left open, or what was asked about before; see `AdapterPort.review`."""
+    async def review(
+        self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool, looks: bool = False
+    ) -> Approved | Denied | Pending:
+        """Decide what `decide_fast` left open, or what was asked about before; see `AdapterPort.review`.
+
+        With `looks`, a request of the call is looked for in any case: another process may have opened it.
+        """
         by_name = self.policy.judge_by_name(call, tool_rules) if asked else None  # else `decide_fast` has done so
         verdict = by_name or await self.policy.judge_async(call, tool_rules)
         try:
-            return await self._review(call, verdict, tool_rules, asked=asked)
+            return await self._review(call, verdict, tool_rules, asked=asked, looks=looks)
         except CanonicalError as error:
             refusal = Denied(cause="blocked", reason=f"no approval can be bound to it: {error}")
             return await self._claim_or_record(call, verdict, refusal)
 
     async def _review(
-        self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None, *, asked: bool
+        self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None, *, asked: bool, looks: bool = False
     ) -> Approved | Denied | Pending:
-        known = asked or self._was_asked(call)
+        known = asked or looks or self._was_asked(call)
         request = await self.store.find(call.session, call.key) if known else None
         outcome = await self._decide(call, verdict, tool_rules, request, asked=asked)
         if isinstance(outcome, Approved) and outcome.remembered and outcome.remembered.uses_left is not None:
@@ -101,7 +106,8 @@ class Reviewer:
         if isinstance(outcome, Ask):
             return await self._ask(call, verdict, tool_rules)
         if isinstance(outcome, Pending):
-            return outcome
+            elsewhere = looks and not self._was_asked(call)  # then it has to be announced here too
+            return await self._ask(call, verdict, tool_rules) if elsewhere else outcome
         if (
             isinstance(outcome, Denied)
             and request

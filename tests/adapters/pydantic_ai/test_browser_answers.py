@@ -361,3 +361,26 @@ def test_a_person_is_named_by_a_function() -> None:
     wrong: Any = "ann"
     with pytest.raises(ConfigurationError, match="answered_by is 'ann'; pass a function"):
         Approvals(Policy(), answered_by=wrong)
+
+
+@pytest.mark.proves("H12")
+async def test_a_no_after_a_yes_that_has_not_run_holds(chat: Chat) -> None:
+    await chat.ask()
+    stale = await chat.accept(YES)  # stored, and then the run never goes on
+    history = chat.history
+    await chat.run(results=await chat.accept(NO))
+    chat.history = history
+    await chat.run(results=stale)
+    assert chat.till.ran == []
+
+
+@pytest.mark.proves("H2")
+async def test_a_yes_does_not_answer_the_question_of_another_tool_with_the_same_call_id(chat: Chat) -> None:
+    question = await chat.ask()
+    shown = replace(chat.history[-1], parts=[replace(chat.history[-1].parts[0], tool_name="look_up")])  # pyright: ignore[reportArgumentType, reportCallIssue]
+    chat.history = [*chat.history[:-1], shown]
+    accepted = await chat.accept(YES)
+    assert isinstance(accepted.approvals["c1"], ToolDenied)
+    found = await chat.controller.store.get(question.id)
+    assert found is not None
+    assert found.status == "open"

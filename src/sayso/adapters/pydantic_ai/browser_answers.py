@@ -83,14 +83,16 @@ class _Calls(NamedTuple):
 
     made: Counter[str]
     waiting: Counter[str]
+    tools: dict[str, str]  # the tool of the newest call with each id
 
 
 def _count_calls(messages: Sequence[ModelMessage]) -> _Calls:
-    calls = _Calls(Counter(), Counter())
+    calls = _Calls(Counter(), Counter(), {})
     for part in (part for message in messages for part in message.parts):
         if isinstance(part, ToolCallPart):
             calls.made[part.tool_call_id] += 1
             calls.waiting[part.tool_call_id] += 1
+            calls.tools[part.tool_call_id] = part.tool_name
         elif isinstance(part, BaseToolReturnPart):
             calls.waiting[part.tool_call_id] -= 1
     return calls
@@ -107,12 +109,15 @@ class _Answers:
 
     async def answer(self, call_id: str, answer: bool | ToolApproved | ToolDenied) -> Any:  # noqa: FBT001, ANN401 - PydanticAI's own types
         """Store the answer to the question about a call, and return the result for that call."""
-        asked = await self.controller.store.with_call_id(self.session, call_id)
+        # An agent inside a tool may ask about another call under the same id, which the person was not shown.
+        found = await self.controller.store.with_call_id(self.session, call_id)
+        asked = [each for each in found if each.tool_name == self.calls.tools.get(call_id)]
         still_open = [each for each in asked if each.status == "open"]
         if answer is True or isinstance(answer, ToolApproved):
             edited = None if answer is True else answer.override_args
             return await self._approve(call_id, asked, edited)
         note = answer.message if isinstance(answer, ToolDenied) and answer != ToolDenied() else None
+        await self._void(asked)
         denied = [await self._give(each, ApprovalDecision(approved=False, note=note)) for each in still_open]
         return ToolDenied(refusal(denied[0]).message) if denied and denied[0].status == "denied" else answer
 
@@ -135,9 +140,17 @@ class _Answers:
         who, roles = self.person
         return await self.controller.answer(request, decision, who=who, channel=_CHANNEL, roles=roles)
 
+    async def _void(self, asked: Sequence[ApprovalRequest]) -> None:
+        """Use up approvals that have not run: a no after a yes holds, though the yes is stored."""
+        for each in asked:
+            if each.status == "approved":
+                await self.controller.store.claim(each.id, now=self.controller.adapter.clock.now())
+
     async def abandon(self, call_id: str) -> None:
-        """Withdraw the open questions about a call that the conversation has left behind."""
-        for each in await self.controller.store.with_call_id(self.session, call_id):
+        """Withdraw the questions about a call that the conversation has left behind, and use up their approvals."""
+        found = await self.controller.store.with_call_id(self.session, call_id)
+        await self._void(found)
+        for each in found:
             if each.status == "open":
                 await self.controller.withdraw(each.id, _ABANDONED)
 

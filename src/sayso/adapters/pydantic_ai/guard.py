@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from pydantic_ai.tools import RunContext
 
-from sayso.adapters.pydantic_ai.durable import in_workflow
-from sayso.core.model import Approved, ToolCall
+from sayso.adapters.pydantic_ai.durable import in_workflow, is_recoverable
+from sayso.core.model import Approved, Denied, ToolCall
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ConfigurationError
@@ -123,6 +123,11 @@ class AgentGuard:
     def hides(self, tool: str) -> bool:
         """Whether the tool is blocked for all arguments, so that it is not offered to the model."""
         return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
+
+    def decide_fast(self, call: ToolCall, rules: ToolRules) -> Approved | Denied | None:
+        """Decide where nobody has to be asked; None in a workflow where an earlier process may have asked."""
+        adapter = self.controller.adapter
+        return None if is_recoverable() and adapter.may_ask(call, rules) else adapter.decide_fast(call, rules)
 
     def allows(self, tool: str, tool_rules: ToolRules) -> bool:
         """Whether the tool runs unasked with any arguments."""

@@ -72,7 +72,7 @@ async def _decide_and_call(
     controller, name = guard.controller, call.tool
     if await guard.is_approved_outside(call, rules):
         return await function(output)
-    outcome = controller.adapter.decide_fast(call, rules)
+    outcome = guard.decide_fast(call, rules)
     if outcome is None:
         if ctx.partial_output:
             raise ModelRetry(f"{name} is asked about when the output is whole")

@@ -157,7 +157,7 @@ class GuardedToolset(WrapperToolset[Any]):
             # Somebody wanted an approval, so a default does not allow the call; only a rule that names it does.
             rules = msgspec.structs.replace(rules, marked=True)
         # Enough for nearly all calls.
-        outcome = None if ctx.tool_call_approved else controller.adapter.decide_fast(call, rules)
+        outcome = None if ctx.tool_call_approved else self.guard.decide_fast(call, rules)
         if outcome is None:
             outcome = deny_if_changed(await self._decide(call, rules, ctx, state=state), call, tool_args)
         if isinstance(outcome, Denied):
@@ -208,7 +208,7 @@ class GuardedToolset(WrapperToolset[Any]):
         granted = self.guard.state(ctx).take_grant(call) if ctx.tool_call_approved else None
         asked = self._is_resumed(ctx)
         if ctx.tool_call_approved and not asked and granted is None:
-            granted = self.guard.controller.adapter.decide_fast(call, rules)
+            granted = self.guard.decide_fast(call, rules)
         return await self._review(call, rules, ctx, asked=asked) if granted is None else granted
 
     async def _resume_suspended(self, call: ToolCall, rules: ToolRules) -> Approved | Denied:

@@ -38,6 +38,8 @@ class Process:
         self.plan: dict[str, Any] = json.loads(Path("plan").read_text(encoding="utf-8"))
         self.answer = ApprovalDecision(who="ann", **self.plan.get("answer", {"approved": True}))
         self.last_answered = asyncio.Event()
+        if Path("asked").exists():
+            self.last_answered.set()  # perhaps in an earlier life, and then nobody sets it here
         self.controller = ApprovalController(
             policy=Policy(
                 {} if self.plan.get("asks") in {"tool", "validator"} else {"pay": "required"}, default="none"

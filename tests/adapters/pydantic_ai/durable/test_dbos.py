@@ -50,6 +50,18 @@ def test_a_call_that_had_begun_is_not_run_again_and_the_model_hears_that_its_res
     assert [(each.status, each.result) for each in requests(folder)] == [("used", None)]
 
 
+@pytest.mark.skipif(NEW_RUN_IDS, reason="there a recovered call is another one, and the remembered yes is for it too")
+@pytest.mark.proves("H2", "H3", "R17")
+@pytest.mark.parametrize(("point", "effects"), [("claimed", []), ("paid", ["5"])])
+def test_a_remembered_yes_does_not_run_a_call_again_that_had_begun(
+    live: Live, tmp_path: Path, point: str, effects: list[str]
+) -> None:
+    folder = begin(tmp_path, answer={"approved": True, "remember": "session"})
+    die_and_recover(live, folder, point)
+    assert lines(folder, "effects") == effects
+    assert "Not executed again" in heard(folder)[0]
+
+
 @pytest.mark.proves("H3")
 def test_a_no_stays_a_no_and_nobody_is_asked_again(live: Live, tmp_path: Path) -> None:
     folder = begin(tmp_path, answer={"approved": False, "note": "too much"})
