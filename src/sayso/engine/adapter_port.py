@@ -168,6 +168,11 @@ class AdapterPort:
         """Withdraw a request, if it exists and is open; never raises for that."""
         await self._lifecycle.withdraw_quietly(request_id, reason)
 
+    async def void(self, request: ApprovalRequest) -> None:
+        """Use up an approval that has not run, and must not any more: a no came after it."""
+        if request.status == "approved":
+            await self._requests.claim(request.id, now=self.clock.now())
+
     async def find_requests(self, run: str, call_id: str) -> list[ApprovalRequest]:
         """Return the request of a call of the current session; without its run, those of all calls with this id."""
         session = context.current_session() or self._session

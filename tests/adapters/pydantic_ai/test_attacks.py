@@ -240,7 +240,10 @@ async def test_arguments_that_can_be_looked_at_only_once_reach_the_tool() -> Non
 
 
 @pytest.mark.proves("H2")
-async def test_a_no_that_the_caller_gives_closes_the_question(till: Till, tmp_path: Path) -> None:
+@pytest.mark.parametrize("approved_before", [False, True])
+async def test_a_no_that_the_caller_gives_holds_also_after_a_yes_that_has_not_run(
+    till: Till, tmp_path: Path, approved_before: bool
+) -> None:
     controller = ApprovalController(
         policy=Policy({"pay": "required"}, default="none"), mode="defer", store=tmp_path / "state.db"
     )
@@ -249,6 +252,8 @@ async def test_a_no_that_the_caller_gives_closes_the_question(till: Till, tmp_pa
     )
     stopped = await agent.run("go")
     (part,) = stopped.output.approvals
+    if approved_before:
+        await controller.answer((await controller.pending())[0].id, YES)
     results = stopped.output.build_results(approvals={part.tool_call_id: ToolDenied("no")})
     await agent.run(message_history=stopped.all_messages(), deferred_tool_results=results)
     assert await controller.pending() == []

@@ -117,7 +117,8 @@ class _Answers:
             edited = None if answer is True else answer.override_args
             return await self._approve(call_id, asked, edited)
         note = answer.message if isinstance(answer, ToolDenied) and answer != ToolDenied() else None
-        await self._void(asked)
+        for each in asked:
+            await self.controller.adapter.void(each)
         denied = [await self._give(each, ApprovalDecision(approved=False, note=note)) for each in still_open]
         return ToolDenied(refusal(denied[0]).message) if denied and denied[0].status == "denied" else answer
 
@@ -140,17 +141,10 @@ class _Answers:
         who, roles = self.person
         return await self.controller.answer(request, decision, who=who, channel=_CHANNEL, roles=roles)
 
-    async def _void(self, asked: Sequence[ApprovalRequest]) -> None:
-        """Use up approvals that have not run: a no after a yes holds, though the yes is stored."""
-        for each in asked:
-            if each.status == "approved":
-                await self.controller.store.claim(each.id, now=self.controller.adapter.clock.now())
-
     async def abandon(self, call_id: str) -> None:
         """Withdraw the questions about a call that the conversation has left behind, and use up their approvals."""
-        found = await self.controller.store.with_call_id(self.session, call_id)
-        await self._void(found)
-        for each in found:
+        for each in await self.controller.store.with_call_id(self.session, call_id):
+            await self.controller.adapter.void(each)
             if each.status == "open":
                 await self.controller.withdraw(each.id, _ABANDONED)
 

@@ -205,7 +205,10 @@ class Approvals(AbstractCapability[Any]):
     async def _record_refusal(self, ctx: RunContext[Any], call_id: str, answer: object) -> None:
         """Answer the request with the no of the caller: a later yes must not find it open."""
         found = await self._guard.controller.adapter.find_requests(run_of(ctx, call_id), call_id)
-        if len(found) == 1 and found[0].status == "open":  # else it is not certain which call is meant
+        if len(found) != 1:
+            return  # it is not certain which call is meant
+        await self._guard.controller.adapter.void(found[0])
+        if found[0].status == "open":
             note = answer.message if isinstance(answer, ToolDenied) else None
             no = ApprovalDecision(approved=False, note=note, who="the host")
             await self._guard.controller.answer(found[0].id, no)
