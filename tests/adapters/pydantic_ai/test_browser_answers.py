@@ -384,3 +384,12 @@ async def test_a_yes_does_not_answer_the_question_of_another_tool_with_the_same_
     found = await chat.controller.store.get(question.id)
     assert found is not None
     assert found.status == "open"
+
+
+async def test_a_person_who_is_no_web_user_is_a_mistake_of_the_host(till: Till, controller: ApprovalController) -> None:
+    def named(_: Any) -> Any:
+        return "ann"
+
+    with pytest.raises(ConfigurationError, match="answered_by returned 'ann'; return a WebUser, or None"):
+        await Chat(till, controller, [("pay", {"amount": 5})], answered_by=named).run("go")
+    assert till.ran == []

@@ -188,6 +188,8 @@ class Approvals(AbstractCapability[Any]):
 
     async def _accept_answers(self, ctx: RunContext[Any], node: UserPromptNode[Any, Any]) -> UserPromptNode[Any, Any]:
         person = None if self._answered_by is None else self._answered_by(ctx)
+        if person is not None and not isinstance(person, WebUser):  # pyright: ignore[reportUnnecessaryIsInstance] - the host's code
+            raise ConfigurationError(f"answered_by returned {person!r}; return a WebUser, or None")
         given = node.deferred_tool_results
         if person is None or (given is not None and any(run_of(ctx, call_id) for call_id in given.approvals)):
             return node  # in a history of the host's own, True is no answer: it only says that the store has one
