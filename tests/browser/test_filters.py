@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 from tests.browser.stage import Person, Stage, request
 from tests.browser.test_reach import PHONE, fits, is_accessible
 
@@ -200,6 +200,27 @@ async def test_the_overview_has_a_row_for_each_agent_and_person(stage: Stage) ->
     await expect(people.filter(has_text=MARKUP)).to_have_count(1)
     await expect(ann.page.locator(".chart").first).to_contain_text("in the busiest hour, from")
     await is_accessible(ann, "overview-by-name")
+
+
+async def test_a_late_reply_for_another_period_does_not_replace_the_chosen_one(stage: Stage) -> None:
+    await some_history(stage)
+    ann = await stage.person()
+    chosen = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await chosen.wait()
+        await route.continue_()
+
+    await ann.page.route("**/stats?hours=24", late)
+    await ann.page.goto(f"{stage.url}#/overview")
+    agents = ann.page.get_by_role("table", name="By agent").locator("tbody tr")
+    await ann.page.get_by_label("Over", exact=True).select_option(label="the last 30 days")
+    await expect(agents.first.locator("td").first).to_have_text("3")
+    async with ann.page.expect_response("**/stats?hours=24") as reply:
+        chosen.set()
+    await (await reply.value).finished()
+    await ann.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    await expect(agents.first.locator("td").first).to_have_text("3")
 
 
 @pytest.mark.parametrize("width", ["wide", "phone"])

@@ -58,12 +58,14 @@ export class StatisticsView {
   }
 
   async #loadCharts() {
+    const period = this.period.value;
     try {
-      const stats = await hub.getStats(this.period.value);
+      const stats = await hub.getStats(period);
+      if (period !== this.period.value) return; // another period was chosen meanwhile
       fill(
         this.content,
         stats.complete ? null : h("p", {}, "Only the newest requests were counted: there are too many."),
-        renderVolume(stats, Number(this.period.value)),
+        renderVolume(stats, Number(period)),
         renderAnswerTimes(stats.waiting),
         renderByTool(stats.by_tool),
         renderByName("By agent", "Agent", "agent", stats.by_agent, CASES),
