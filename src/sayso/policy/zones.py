@@ -9,18 +9,16 @@ rules.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Literal, Protocol, cast, get_args
 
 import msgspec
 
 from sayso.core.model import Approval, Deed, Rule, Verdict
 from sayso.errors import PathEscape
+from sayso.policy.protected_names import TRASH, fold, holds_rules, joins_protected_name, protected_name
 from sayso.policy.vocabulary import STRICTNESS, Operation, reject, suggest
 
-TRASH = ".sayso-trash"  # the folder of a zone for deleted files
 _CHANGES = {"write": "written", "delete": "deleted"}
 _MOST_BYTES = 4000
 _SHORT = 100
@@ -28,48 +26,6 @@ _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
 _ZONES = Rule(source="sayso", key="zones")
 _PROTECTED = Rule(source="sayso", key="protected")
 _STORE_SUFFIXES = ("", "-wal", "-shm", "-journal", "-bells")
-
-# Files that a shell, git, an editor, an interpreter or an agent obeys by default, and files with their keys; each name
-# covers everything below it. A file that has to be run explicitly (a Makefile, a workflow of the CI) is not among
-# them: editing one is ordinary work. All in lower case, because the comparison ignores case.
-_PROTECTED_NAMES = frozenset((
-    # sayso
-    "sayso.yaml", "sayso.yml", "sayso.test.yaml", "sayso.test.yml", ".sayso", TRASH,
-    # git, and hooks that live in the tree; `git~1` is the short name of `.git` on FAT and NTFS
-    ".git", "git~1", ".gitconfig", ".config/git", ".gitmodules", ".gitattributes", ".git-credentials", ".githooks",
-    ".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook.yml", ".lefthook.yml", ".overcommit.yml",
-    ".hg", ".hgrc",
-    # shells, sessions and terminals
-    ".bash_completion", ".lessfilter", ".lesskey", ".ghci", ".jj", "mise.toml", ".mise.toml", ".rules", "agent.md",
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
-    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc",
-    "config.fish", ".config/fish", ".envrc", ".direnvrc", ".pam_environment", ".xprofile", ".xinitrc", ".xsession",
-    ".xsessionrc", ".tmux.conf", ".config/tmux", ".config/direnv", ".config/mise", ".config/hg", ".screenrc",
-    ".forward", "mise.local.toml", ".mise.local.toml", ".config/bash", ".config/zsh", ".config/kitty",
-    ".config/alacritty", ".config/autostart", ".config/environment.d", ".config/systemd", "library/launchagents",
-    # keys, and settings that name a program to fetch keys with
-    ".ssh", ".gnupg", ".netrc", "_netrc", ".aws/config", ".aws/credentials", ".docker/config.json", ".kube/config",
-    # package managers, interpreters and debuggers
-    ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pypirc", ".pip", ".config/pip", ".cargo",
-    ".gradle/init.d", ".m2/settings.xml", ".bazelrc", ".julia/config", ".config/gdb", "bunfig.toml", ".bunfig.toml",
-    "sitecustomize.py", "usercustomize.py", ".pythonrc", ".pythonrc.py", ".pdbrc", ".ipython", ".jupyter", ".rprofile",
-    ".renviron", ".irbrc", ".pryrc", ".psqlrc", ".sqliterc", ".gdbinit", ".lldbinit", ".curlrc", ".wgetrc",
-    # editors
-    ".vscode", ".vscode-server", ".vscode-insiders", ".config/code", ".config/zed", ".config/helix", ".helix",
-    ".config/emacs", ".idea", ".fleet", ".zed", ".devcontainer", ".devcontainer.json", ".vim", ".vimrc",
-    ".gvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".config/nvim", ".emacs", ".emacs.d", ".dir-locals.el",
-    # agents and MCP
-    ".mcp.json", "mcp.json", ".agents", "agents.md", "agents.override.md", ".amazonq", ".augment", ".claude",
-    ".claude.json", "claude.md", "claude.local.md", "claude_desktop_config.json", ".cline", ".clinerules", ".codeium",
-    ".codex", ".continue", ".continuerc.json", ".copilot", "copilot-instructions.md", ".crush", "crush.json",
-    ".crush.json", ".cursor", ".cursorrules", ".gemini", "gemini.md", ".github/agents", ".github/chatmodes",
-    ".github/hooks", ".github/instructions", ".github/prompts", ".goose", ".goosehints", ".junie", ".kiro",
-    ".opencode", "opencode.json", "opencode.jsonc", ".qwen", "qwen.md", ".roo", ".roomodes", ".roorules", ".trae",
-    ".windsurf", ".windsurfrules", ".config/goose", ".config/opencode", ".config/crush",
-))  # fmt: skip
-_NAME_PREFIXES = (".aider",)
-_HOLDS_RULES = "/pyproject.toml"  # it may hold a policy in `[tool.sayso]`, but editing it is also ordinary work
-_NAME_SUFFIXES = (".code-workspace", ".pth")
 
 
 class Resolve(Protocol):
@@ -122,11 +78,11 @@ class Zones:
         self._protected = tuple(own)
         # The real paths of sayso's own files, with the files that a store keeps next to them.
         self.own_files = tuple(path + end for path in own for end in _STORE_SUFFIXES)
-        self._folded_own_files = tuple(map(_fold, self.own_files))
+        self._folded_own_files = tuple(map(fold, self.own_files))
 
     def is_protected(self, name: str) -> bool:
         """Whether a file or folder of this name is never changed by a tool."""
-        return _protected_name(f"/{name}") is not None
+        return protected_name(f"/{name}") is not None
 
     def protecting(self, paths: Iterable[str]) -> Zones:
         """Return a copy with further files of sayso's own."""
@@ -164,7 +120,7 @@ class Zones:
         inner = shown[1:].partition("/")[2]
         real, _, name = places[0].rpartition("/") if places else ("", "", "")
         direct = name == last and all(place == places[0] for place in places)
-        if not inner or last in {"", ".", ".."} or _holds_rules(path) or not direct:
+        if not inner or last in {"", ".", ".."} or holds_rules(path) or not direct:
             return None
         return None if any(zone.root == real for zone in self.zones) else (shown, real)
 
@@ -205,7 +161,7 @@ class Zones:
 
     def _protect(self, path: str, operation: Operation, places: tuple[str, ...]) -> Verdict | None:
         """Return the block that no zone can override, if there is one."""
-        folded = [_fold(place) for place in places]
+        folded = [fold(place) for place in places]
         changes = operation in _CHANGES
         for own in self._folded_own_files:
             if any(_within(place, own) or (changes and _within(own, place)) for place in folded):
@@ -222,7 +178,7 @@ class Zones:
         # The owner may put a zone inside a protected folder, so only the path from its root is checked.
         below = [_from_root(zone.root, place) for place in places for zone in self.zones if _within(place, zone.root)]
         for each in (*below, "" if path in places else path):
-            name = _protected_name(each)
+            name = protected_name(each)
             if name is not None:
                 reason = f"{_quote_path(path)} has the protected name {_quote_path(name)}, which is never"
                 return _blocked(f"{reason} {_CHANGES[operation]}", _PROTECTED)
@@ -237,7 +193,7 @@ class Zones:
             holding += zones
         strictest = max(holding, key=lambda zone: STRICTNESS[_zone_approval(zone, operation)])
         verdict = _zone_verdict(strictest, path, operation)
-        if verdict.approval == "none" and operation in _CHANGES and any(map(_holds_rules, places)):
+        if verdict.approval == "none" and operation in _CHANGES and any(map(holds_rules, places)):
             reason = f"{_quote_path(path)} can hold rules of sayso, so it is not changed unasked"
             return Verdict(approval="required", reason=reason, rule=_PROTECTED)
         return verdict
@@ -305,29 +261,8 @@ def _within(path: str, root: str) -> bool:
     return path == root or path.startswith(root if root == "/" else root + "/")
 
 
-def _fold(path: str) -> str:
-    """Normalise a path: some file systems ignore case, some also invisible characters."""
-    if not path.isascii():
-        path = "".join(each for each in path if unicodedata.category(each) != "Cf")
-    return path.casefold()
-
-
 def _from_root(root: str, place: str) -> str:
     """Return the path from a root, with the root's own name before it where only that makes it a protected one."""
     name, way = root.rpartition("/")[2], place[len(root) :]
     first = way[1:].partition("/")[0]
-    return f"/{name}{way}" if f"{_fold(name)}/{_fold(first)}" in _PROTECTED_NAMES else way
-
-
-def _holds_rules(path: str) -> bool:
-    return _fold(path).rstrip(" .").endswith(_HOLDS_RULES)
-
-
-def _protected_name(path: str) -> str | None:
-    names = [name.rstrip(" .") for name in _fold(path).split("/")]  # FAT drops trailing dots and blanks
-    for folder, name in pairwise(("", *names)):
-        if name in _PROTECTED_NAMES or name.startswith(_NAME_PREFIXES) or name.endswith(_NAME_SUFFIXES):
-            return name
-        if f"{folder}/{name}" in _PROTECTED_NAMES:
-            return f"{folder}/{name}"
-    return None
+    return f"/{name}{way}" if joins_protected_name(name, first) else way

@@ -22,8 +22,9 @@ from sayso.engine.context import Grant
 from sayso.engine.settings import check_policy
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy.policy import Policy
+from sayso.policy.protected_names import TRASH
 from sayso.policy.vocabulary import Operation
-from sayso.policy.zones import TRASH, Zone
+from sayso.policy.zones import Zone
 from sayso.tools import previews
 from sayso.tools.fs.directory import FileStat, OpenDirectory
 
