@@ -392,9 +392,12 @@ def test_limits_that_make_no_sense_are_refused(limit: dict[str, float]) -> None:
         ProcessLimits(**limit)  # pyright: ignore[reportArgumentType]
 
 
+ALWAYS_SET = clean_environment({"PATH": "/bin"}) | {"PATH": "/usr/bin:/bin"}
+
+
 def test_a_clean_environment_keeps_what_programs_need() -> None:
     needed = {"PATH": "/usr/bin:/bin", "HOME": "/home/a", "LANG": "C", "LC_TIME": "C", "TZ": "UTC", "TERM": "dumb"}
-    assert clean_environment(needed) == needed | {"PAGER": "cat", "GIT_PAGER": "cat"}
+    assert clean_environment(needed) == needed | ALWAYS_SET
 
 
 @pytest.mark.parametrize(
@@ -425,9 +428,22 @@ def test_the_pager_of_the_host_is_replaced() -> None:
     assert clean_environment({"PAGER": "evil", "GIT_PAGER": "evil"})["GIT_PAGER"] == "cat"
 
 
+def test_git_gets_the_settings_of_the_tool_and_none_of_the_host() -> None:
+    host = {"GIT_CONFIG_COUNT": "5", "GIT_CONFIG_KEY_4": "alias.x", "GIT_CONFIG_VALUE_4": "!evil", "GIT_DIR": "evil"}
+    given = {name: value for name, value in clean_environment(host).items() if name.startswith("GIT_CONFIG_")}
+    assert given == {
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "safe.bareRepository",
+        "GIT_CONFIG_VALUE_0": "explicit",
+        "GIT_CONFIG_KEY_1": "core.fsmonitor",
+        "GIT_CONFIG_VALUE_1": "false",
+    }
+    assert "GIT_DIR" not in clean_environment(host)
+
+
 def test_keys_of_the_host_are_passed_on_only_by_name() -> None:
     host = {"OPENAI_API_KEY": "k", "AWS_SECRET_ACCESS_KEY": "s"}
-    assert clean_environment(host).keys() == {"PATH", "PAGER", "GIT_PAGER", "TERM"}
+    assert clean_environment(host).keys() == ALWAYS_SET.keys()
     assert clean_environment(host, extra=["OPENAI_API_KEY"])["OPENAI_API_KEY"] == "k"
 
 
@@ -442,7 +458,7 @@ def test_a_path_without_entries_is_replaced_since_it_would_mean_the_current_fold
 
 
 def test_a_home_in_the_current_folder_is_left_out() -> None:
-    assert clean_environment({"HOME": ".", "TMPDIR": ""}).keys() == {"PATH", "PAGER", "GIT_PAGER", "TERM"}
+    assert clean_environment({"HOME": ".", "TMPDIR": ""}).keys() == ALWAYS_SET.keys()
 
 
 def program_in(folder: Path, name: str) -> str:

@@ -38,7 +38,18 @@ _NAMES = {
 _FOLDERS = {"HOME", "TMPDIR"}  # a relative one would be the folder that the agent writes in
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 # A pager would wait for input that never comes; and the terminal must not decide whether a call is the approved one.
-_SET = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb"}
+# Git takes no folder for a repository because of files in it that an agent may have written, and starts no file-system
+# monitor. Hooks run: they belong to the owner's repository, whose files no tool changes. Git before 2.38 has no such
+# setting; for it, and for programs with a git of their own, zones let nobody write the `HEAD` of a repository.
+_GIT_SETTINGS = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
+_SET = {
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "TERM": "dumb",
+    "GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS)),
+    **{f"GIT_CONFIG_KEY_{at}": name for at, name in enumerate(_GIT_SETTINGS)},
+    **{f"GIT_CONFIG_VALUE_{at}": value for at, value in enumerate(_GIT_SETTINGS.values())},
+}
 
 # Variables that make a program load or run other code, however harmless its command line is.
 _CODE_LOADING_NAMES = {
