@@ -46,6 +46,17 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(os.fspath(path))  # noqa: PTH100 - str in, str out
 
 
+def may_exist(path: str) -> bool:
+    """Whether something is at a path, if only a broken link; True if that cannot be found out."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):  # too long, not allowed, or no path at all
+        return True
+    return True
+
+
 class _Walk:
     """Path walk: a handle of the current folder, and the names from `/` to it."""
 

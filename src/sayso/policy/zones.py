@@ -15,8 +15,16 @@ from typing import Literal, Protocol, cast, get_args
 import msgspec
 
 from sayso.core.model import Approval, Deed, Rule, Verdict
+from sayso.core.realpath import may_exist
 from sayso.errors import PathEscape
-from sayso.policy.protected_names import TRASH, fold, holds_rules, joins_protected_name, protected_name
+from sayso.policy.protected_names import (
+    TRASH,
+    consent_reason,
+    fold,
+    joins_protected_name,
+    protected_name,
+    repository_folders,
+)
 from sayso.policy.vocabulary import STRICTNESS, Operation, reject, suggest
 
 _CHANGES = {"write": "written", "delete": "deleted"}
@@ -80,10 +88,6 @@ class Zones:
         self.own_files = tuple(path + end for path in own for end in _STORE_SUFFIXES)
         self._folded_own_files = tuple(map(fold, self.own_files))
 
-    def is_protected(self, name: str) -> bool:
-        """Whether a file or folder of this name is never changed by a tool."""
-        return protected_name(f"/{name}") is not None
-
     def protecting(self, paths: Iterable[str]) -> Zones:
         """Return a copy with further files of sayso's own."""
         return Zones(self.zones, resolve=self._resolve, protected=[*self._protected, *paths])
@@ -120,7 +124,7 @@ class Zones:
         inner = shown[1:].partition("/")[2]
         real, _, name = places[0].rpartition("/") if places else ("", "", "")
         direct = name == last and all(place == places[0] for place in places)
-        if not inner or last in {"", ".", ".."} or holds_rules(path) or not direct:
+        if not inner or last in {"", ".", ".."} or consent_reason(path) or not direct:
             return None
         return None if any(zone.root == real for zone in self.zones) else (shown, real)
 
@@ -175,14 +179,25 @@ class Zones:
             if any(_within(zone.root, place) for place in places):
                 reason = f"{_quote_path(path)} is or holds the root of the zone {zone.name!r}, which is never"
                 return _blocked(f"{reason} {_CHANGES[operation]}", zone.rule)
-        # The owner may put a zone inside a protected folder, so only the path from its root is checked.
-        below = [_from_root(zone.root, place) for place in places for zone in self.zones if _within(place, zone.root)]
-        for each in (*below, "" if path in places else path):
+        for each in (*self._ways(places), "" if path in places else path):
             name = protected_name(each)
             if name is not None:
                 reason = f"{_quote_path(path)} has the protected name {_quote_path(name)}, which is never"
                 return _blocked(f"{reason} {_CHANGES[operation]}", _PROTECTED)
+        if any(map(self._is_of_a_repository, places)):
+            reason = f"{_quote_path(path)} is part of a git repository, of which nothing is ever"
+            return _blocked(f"{reason} {_CHANGES[operation]}", _PROTECTED)
         return None
+
+    def _ways(self, places: tuple[str, ...]) -> list[str]:
+        """Return the paths from the roots of the zones: an owner may put a zone inside a protected folder."""
+        return [_from_root(zone.root, place) for place in places for zone in self.zones if _within(place, zone.root)]
+
+    def _is_of_a_repository(self, place: str) -> bool:
+        """Whether the path is one of git's own in a folder that git may take for a repository, by its `HEAD`."""
+        roots = [zone.root.rstrip("/") for zone in self.zones if _within(place, zone.root)]
+        folders = [f"{root}{folder}" for root in roots for folder in repository_folders(place[len(root) :])]
+        return any(may_exist(f"{folder}/HEAD") for folder in folders)
 
     def _strictest(self, path: str, operation: Operation, places: tuple[str, ...], named: Zone | None) -> Verdict:
         holding = [] if named is None else [named]  # first, because `max` returns the first of equals
@@ -193,10 +208,13 @@ class Zones:
             holding += zones
         strictest = max(holding, key=lambda zone: STRICTNESS[_zone_approval(zone, operation)])
         verdict = _zone_verdict(strictest, path, operation)
-        if verdict.approval == "none" and operation in _CHANGES and any(map(holds_rules, places)):
-            reason = f"{_quote_path(path)} can hold rules of sayso, so it is not changed unasked"
-            return Verdict(approval="required", reason=reason, rule=_PROTECTED)
-        return verdict
+        if verdict.approval != "none" or operation not in _CHANGES:
+            return verdict
+        reason = next(filter(None, map(consent_reason, self._ways(places))), None)
+        if reason is None:
+            return verdict
+        sentence = f"{_quote_path(path)} {reason}, so it is not changed unasked"
+        return Verdict(approval="required", reason=sentence, rule=_PROTECTED)
 
 
 def _invalid_path_verdict(path: object, operation: str) -> Verdict | None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from sayso.core.realpath import resolve
 from sayso.errors import ToolError
+from sayso.policy.protected_names import protected_among
 from sayso.policy.zones import Zone, Zones
 from sayso.tools.exec.confine import Mount
 
@@ -34,7 +35,7 @@ def sandbox_view(zones: Zones | None, own_files: Iterable[str]) -> SandboxView:
     own = dict.fromkeys((*zones.own_files, *own_files))
     shut = [zone.root for zone in zones.zones if zone.read == "blocked"]
     hidden = [path for path in (*own, *shut) if os.path.lexists(path) and _is_beneath(path, mounts)]
-    frozen = [path for zone in seen if _is_writable(zone) for path in _protected_paths(zone.root, zones)]
+    frozen = [path for zone in seen if _is_writable(zone) for path in _protected_paths(zone.root)]
     return SandboxView(mounts, hidden, [path for path in dict.fromkeys(frozen) if path not in hidden])
 
 
@@ -46,14 +47,15 @@ def _is_beneath(path: str, mounts: Iterable[Mount]) -> bool:
     return any(path != mount.path and path.startswith(f"{mount.path.rstrip('/')}/") for mount in mounts)
 
 
-def _protected_paths(root: str, zones: Zones) -> Iterator[str]:
+def _protected_paths(root: str) -> Iterator[str]:
     """Yield every protected path in a zone, with everything below it."""
     count = 0
     for folder, names, files in os.walk(root):
         count += len(names) + len(files)
         if count > _MOST_NAMES:
             raise ToolError(f"{root!r} holds too many files to be confined; make the zone smaller")
-        found = [name for name in (*names, *files) if zones.is_protected(name)]
+        every = (*(f"{name}/" for name in names), *files)
+        found = [name.rstrip("/") for name in protected_among(folder.removeprefix(root), every)]
         names[:] = [name for name in names if name not in found]
         for name in found:
             yield from _frozen(f"{folder}/{name}", root)
