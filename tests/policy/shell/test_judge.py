@@ -269,3 +269,23 @@ def test_a_line_of_a_megabyte_is_judged_and_never_let_run(word: str) -> None:
 @pytest.mark.proves("H13")
 def test_what_is_blocked_is_found_at_the_end_of_a_megabyte() -> None:
     assert approval(policy_of(), "ls " + "x " * 500_000 + "; git push --force") == "blocked"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "eval 'cd sub'; ls", "eval cd sub && ls", "eval 'ls; cd sub' || ls", "command eval 'cd sub'; ls",
+        'eval "eval \'cd sub\'"; ls', "eval \"c''d sub\"; ls", "eval builtin cd sub; ls", "eval " * 12 + "ls; ls",
+    ],
+)  # fmt: skip
+def test_a_script_of_eval_that_changes_the_folder_does_so_for_what_follows(line: str) -> None:
+    rules = [{"pattern": word, "approval": "none"} for word in ("eval", "cd", "ls", "command", "builtin")]
+    assert approval(policy_of(*rules), line) == "required"
+    assert approval(policy_of(*rules), "eval 'ls'; eval 'ls -l' && eval 'cd sub'") == "none"
+
+
+@pytest.mark.parametrize("options", ["-i", "-", "-u GIT_CONFIG_COUNT", "--unset=HOME", "A=b -i"])
+def test_taking_variables_away_from_a_command_is_asked_about(options: str) -> None:
+    policy = policy_of(*RULES, inert_assignments=["A"])
+    assert approval(policy, f"env {options} git status") == "required"
+    assert approval(policy, "env A=b git status -u") == "none"

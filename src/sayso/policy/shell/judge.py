@@ -347,7 +347,19 @@ class ShellRules:
 
 def _changes_folder(parts: Sequence[Part]) -> Part | None:
     """Return the part that changes the folder of later parts."""
-    return next((part for part in parts[:-1] if "cd" in map(name_of, with_inner_commands(part.argv))), None)
+    return next((part for part in parts[:-1] if _runs_cd(part.argv, 0)), None)
+
+
+def _runs_cd(argv: Argv, depth: int) -> bool:
+    """Whether a command changes the folder of this shell, itself or by a script of `eval`."""
+    inside = with_inner_commands(argv)
+    if depth >= _DEEPEST or "cd" in map(name_of, inside):
+        return True
+    scripts = [script_of(each) or "" for each in inside if name_of(each) == "eval"]
+    try:
+        return any(_runs_cd(part.argv, depth + 1) for script in scripts for part in lex(script))
+    except NotProvable:
+        return True
 
 
 def _verdict_reason(found: Sequence[Finding], worst: Finding) -> str:

@@ -7,6 +7,7 @@ Tests: tests/policy/shell/test_dangers.py
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from sayso.policy.shell.dangers.code import CODE
@@ -170,6 +171,13 @@ def _builtin(args: Argv) -> str | None:
     return f"it changes the shell for what comes after ({args[0]})" if args else None
 
 
+def _env(args: Argv) -> str | None:
+    # Without its variables a program may obey other files, as git does without the settings of `ShellTool`.
+    options = itertools.takewhile(lambda word: word.startswith("-") or "=" in word, args)
+    word = next((each for each in options if each.startswith("-") and each not in {"--", "-0", "--null"}), None)
+    return f"{word} takes variables away, which can change what runs" if word else None
+
+
 def _printf(args: Argv) -> str | None:
     return "-v sets a variable" if args and args[0].startswith("-v") else None
 
@@ -218,6 +226,7 @@ _DANGERS: dict[str, Danger] = {
     "bat": _bat,
     "hostname": _hostname,
     "printf": _printf,
+    "env": _env,
     "test": _test,
     "sort": by_options(
         "writes a file or runs a program",
