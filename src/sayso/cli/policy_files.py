@@ -132,6 +132,7 @@ def _check_file(path: Path, tools: list[str]) -> _CheckedFile:
     except ConfigurationError as error:
         mistake = Mistake(str(path), None, None, str(error).removeprefix(f"{path}: "))
         return _CheckedFile(path, None, [("mistake", mistake)])
+    warnings += policy_input.obeyed_file_warnings(path, policy)
     if tools:
         warnings += policy_input.idle_rule_warnings(path, policy, tools)
     return _CheckedFile(path, policy, [("warning", each) for each in warnings])

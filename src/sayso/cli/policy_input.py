@@ -6,6 +6,7 @@ Tests: tests/cli/test_policy_files.py
 from __future__ import annotations
 
 import re
+import shlex
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,11 +17,14 @@ import click
 from sayso.cli.screen import mistake_line, say, visible
 from sayso.config.load_policy import load_policy, policy_files_here
 from sayso.config.yaml_toml import read_policy_file
+from sayso.core import realpath
 from sayso.core.canonical import parse_args
 from sayso.core.model import ToolCall
 from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyError
 from sayso.policy.data_schema import Key, Problem, Shape, dotted, record, text, validate
 from sayso.policy.policy import Policy
+from sayso.policy.shell.obeyed_files import obeyed_file
+from sayso.policy.shell.wrappers import Argv, pattern_warning
 from sayso.policy.tool_names import idle_rules
 
 # Shorthands of calls: the tool, and the argument that gets the value.
@@ -129,6 +133,46 @@ def idle_rule_warnings(path: Path, policy: Policy, tools: Collection[str]) -> li
         key: Key = (listed[1], int(listed[2])) if listed else (section, pattern)
         found.append(mistake_at(path, key, message))
     return found
+
+
+def obeyed_file_warnings(path: Path, policy: Policy) -> list[Mistake]:
+    """Return a warning for each rule of a file that lets a program run unasked what the file tools write unasked."""
+    found: list[Mistake] = []
+    for rule in (each for shell in policy.shells for each in shell.rules if each.approval == "none"):
+        file = None if _has_bare_name(rule.words) else obeyed_file(rule.words)
+        zone = None if file is None else _unasked_zone(policy, file)
+        if zone is None or _approval(policy, {"shell": shlex.join(rule.words)}) != "none":
+            continue
+        message = (
+            f"{rule.rule.key}: `{' '.join(rule.words)}` runs what {file!r} says, and the zone {zone!r} lets agents "
+            "write that unasked; set `approval: {write: required}` for the zone, or `approval: required` for this rule"
+        )
+        key = tuple(int(each) if each.isdigit() else each for each in re.findall(r"\w+", rule.rule.key))
+        found.append(mistake_at(path, key, message))
+    return found
+
+
+def _has_bare_name(words: Argv) -> bool:
+    """Whether the rule names a program alone that is warned of already."""
+    return len(words) == 1 and pattern_warning(words) is not None
+
+
+def _unasked_zone(policy: Policy, file: str) -> str | None:
+    """Return the zone in which a file in the folder of lines is written unasked."""
+    try:
+        place = f"{realpath.resolve(policy.shells[0].folder)}/{file}"
+    except OSError:
+        return None
+    zone = None if policy.zones is None else policy.zones.innermost_zone(place)
+    if zone is None:
+        return None
+    shown = f"/{zone.name}{place.removeprefix(zone.root.rstrip('/'))}"
+    calls = [{"write": shown}, {"tool": "edit_file", "args": {"path": shown, "old": "a", "new": "b"}}]
+    return zone.name if any(_approval(policy, call) == "none" for call in calls) else None
+
+
+def _approval(policy: Policy, call: Mapping[str, Any]) -> str:
+    return policy.judge(build_call(call)).approval
 
 
 def mistake_at(path: Path, key: Key, message: str) -> Mistake:

@@ -49,7 +49,7 @@ _ALIASES = {
 
 def danger(argv: Argv) -> str | None:
     """Return the known danger of this command, if it has one."""
-    named = _innermost_named(argv)
+    named = innermost_named(argv)
     if named[:1] and named[0].startswith("-"):
         return f"{named[0]} may change what {argv[0]} runs"
     check = _DANGERS.get(_known_name(named))
@@ -58,7 +58,7 @@ def danger(argv: Argv) -> str | None:
 
 def has_dangers(argv: Argv) -> bool:
     """Whether the program has dangerous options at all, so that an argument not yet expanded could be one of them."""
-    runs = name_of(argv) in _RUNNER_NAMES or _innermost_named(argv) != argv
+    runs = name_of(argv) in _RUNNER_NAMES or innermost_named(argv) != argv
     return runs or _known_name(argv) in _DANGERS
 
 
@@ -69,7 +69,7 @@ def _known_name(argv: Argv) -> str:
     return _ALIASES.get(plain, plain)
 
 
-def _innermost_named(argv: Argv) -> Argv:
+def innermost_named(argv: Argv) -> Argv:
     """Return the command that runners run by its name: `python -m NAME …`, `uv run NAME …`; else this one."""
     inside = _named_by_runner(argv)
     while inside:
@@ -201,7 +201,7 @@ def _bat(args: Argv) -> str | None:
 def _ssh_and_there(args: Argv) -> str | None:
     """Check the remote command too."""
     there = ssh_command(args)
-    if _known_name(_innermost_named(there)) == "ssh":
+    if _known_name(innermost_named(there)) == "ssh":
         return "it goes on to a third machine"
     return NET["ssh"](args) or danger(there)
 
