@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.people import NO
+from tests.people import NO, YES
 
 from sayso import ApprovalBlocked, ApprovalController, ApprovalDenied, Policy
 from sayso.core.realpath import resolve
@@ -19,6 +19,7 @@ from sayso.tools.exec import confine
 from sayso.tools.files import FileTools
 from sayso.tools.shell import ShellTool
 
+GIT_STATUS = {"pattern": "git status", "approval": "none"}
 HEAD = "ref: refs/heads/main\n"
 
 
@@ -46,7 +47,7 @@ class Lab:
             {
                 "default": "blocked",
                 "sandbox": {"zones": {"w": {"root": "w", "approval": "none"}}},
-                "shell": {"folder": folder, "rules": [{"pattern": "git status", "approval": "none"}], **shell},
+                "shell": {"folder": folder, "default": "required", "rules": [GIT_STATUS], **shell},
             },
             base=self.root.parent,
         )
@@ -198,3 +199,18 @@ def test_the_files_of_a_bare_repository_that_is_there_are_not_changed(lab: Lab) 
     before = (lab.root / "own.git" / "config").read_text()
     written = lab.write({f"own.git/{name}": text for name, text in bare(lab.config).items()})
     assert (written, (lab.root / "own.git" / "config").read_text()) == (0, before)
+
+
+def test_a_confined_line_changes_nothing_of_a_bare_repository_that_is_there(lab: Lab) -> None:
+    for folder in ("own.git", ".config/git"):
+        (lab.root / folder).mkdir(parents=True)
+    lab.git("init", "-q", "--bare", folder="w/own.git")
+    (lab.root / "own.git" / "main").mkdir()
+    (lab.root / ".config" / "git" / "config").touch()
+    line = "for f in own.git/config own.git/hooks/x .config/git/config own.git/main/a b; do echo x >> $f; done"
+    policy = lab.policy(confine=True)
+    controller = ApprovalController(policy=policy, approval_callback=lambda _: YES)
+    with ShellTool(policy) as tool, controller.activated():
+        done = asyncio.run(tool.functions[0](line))
+    assert done.count("Read-only file system") == 3, done
+    assert (lab.root / "own.git" / "main" / "a").read_text() == (lab.root / "b").read_text() == "x\n"
