@@ -41,7 +41,7 @@ def written(root: Path, name: str) -> Approval:
         ".bundle/config", ".my.cnf", ".duckdbrc", ".latexmkrc", ".docker/cli-plugins/docker-x", ".config/gh/config.yml",
         "uv.toml", ".gitconfig.shared", "tools/gitconfig", "dev.gitconfig", ".lfsconfig", ".subversion/config",
         ".sl/config", ".local/bin/ls", ".terraformrc", "pip.conf", "NuGet.Config", ".valgrindrc", ".proverc", "HEAD",
-        "deep/er/HEAD",
+        "deep/er/HEAD", ".rustup/settings.toml", ".config/go/env",
     ],
 )  # fmt: skip
 def test_a_file_that_programs_obey_by_default_is_never_changed(root: Path, name: str) -> None:
@@ -54,6 +54,7 @@ def test_a_file_that_programs_obey_by_default_is_never_changed(root: Path, name:
     [
         "hooks/pre-commit", "scripts/commit-msg", "POST-INDEX-CHANGE", "node_modules/eslint/index.js", ".venv/bin/ruff",
         "venv/bin/python", "lib/python3.12/site-packages/a.py", "pyvenv.cfg", ".python-version", "a/pyproject.toml",
+        ".terraform/providers/x", ".tox/py/bin/pytest",
     ],
 )  # fmt: skip
 def test_a_file_that_programs_may_obey_is_changed_only_if_a_person_says_so(root: Path, name: str) -> None:

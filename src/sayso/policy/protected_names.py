@@ -31,6 +31,7 @@ _PROTECTED_NAMES = frozenset((
     ".config/autostart", ".config/environment.d", ".config/systemd", "library/launchagents", "library/launchdaemons",
     ".local/bin",
     # versions of interpreters and tools, by name or by path
+    ".rustup", ".nvm", ".pyenv", ".rbenv", ".asdf", ".sdkman", ".volta", ".krew", ".config/go",
     ".tool-versions", ".asdfrc", ".mise", "mise/config.toml", ".prototools", "rust-toolchain", "rust-toolchain.toml",
     # keys, and settings that name a program to fetch keys with
     ".ssh", ".gnupg", ".netrc", "_netrc", ".aws/config", ".aws/credentials", ".docker/config.json",
@@ -82,7 +83,9 @@ _OF_A_REPOSITORY = frozenset((
 # What is changed only if a person says so: names that are ordinary work now and then, or that a line which installs
 # something has to write, so that they are not frozen for confined lines.
 _HOLDS_RULES = "pyproject.toml"  # it may hold a policy in `[tool.sayso]`
-_INSTALLED = frozenset({"node_modules", "site-packages", "dist-packages", ".venv", "venv", "pyvenv.cfg"})
+_INSTALLED = frozenset((
+    "node_modules", "site-packages", "dist-packages", ".venv", "venv", "pyvenv.cfg", ".tox", ".nox", ".terraform",
+))  # fmt: skip
 _VERSIONS = frozenset({".python-version", ".ruby-version", ".node-version", ".nvmrc", ".java-version", ".go-version"})
 # `core.hooksPath` of the owner may lead to any folder, where git runs the files of these names.
 _HOOKS = frozenset((

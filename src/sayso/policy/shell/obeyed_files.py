@@ -116,6 +116,7 @@ _RUNS_SCRIPTS = SHELLS | {
     *("pwsh", "source", "."),
 }
 _RUNS_NOTHING = frozenset({"--version", "--help", "-h", "-V", "help", "version"})
+_VERSION = re.compile(r"[\d.]+$")
 _SCRIPT = re.compile(r"(?:\./)?(\w[\w./-]*)")
 
 
@@ -135,15 +136,22 @@ def obeyed_file(pattern: Argv) -> str | None:
     """Return a file, relative to the folder of a line, that commands with this prefix run; None if none is known."""
     if not _RUNS_NOTHING.isdisjoint(pattern):
         return None
-    return _script(pattern) or _by_table(innermost_named(pattern)) or _by_table(pattern)
+    named = innermost_named(pattern)
+    return _script(pattern) or _by_table(named) or _module(pattern, named) or _by_table(pattern)
 
 
 def _script(pattern: Argv) -> str | None:
     """Return the script that a pattern names itself: `./run.sh`, `python build.py`."""
-    runs = re.sub(r"[\d.]+$", "", name_of(pattern)) in _RUNS_SCRIPTS or pattern[0] == "."
+    runs = _VERSION.sub("", name_of(pattern)) in _RUNS_SCRIPTS or pattern[0] == "."
     named = pattern[0] if "/" in pattern[0] else pattern[1] if runs and len(pattern) > 1 else ""
     script = _SCRIPT.fullmatch(named)
     return script[1] if script else None
+
+
+def _module(pattern: Argv, named: Argv) -> str | None:
+    """Return the file that stands in for a module: `python -m json.tool` looks for `json.py` in the folder first."""
+    is_python = _VERSION.sub("", name_of(pattern)) in {"python", "pypy"}
+    return f"{named[0].partition('.')[0]}.py" if is_python and named != pattern else None
 
 
 def _by_table(pattern: Argv) -> str | None:
