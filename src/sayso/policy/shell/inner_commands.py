@@ -1,4 +1,4 @@
-"""Inner commands: over-approximates the commands that a command may run in turn, to find blocked ones only.
+"""Inner commands: over-approximates the commands that a command may run in turn, to find stricter rules only.
 
 The tables of `wrappers` know exactly where an inner command begins; here every possible beginning counts.
 
@@ -16,6 +16,7 @@ from sayso.policy.shell.wrappers import (
     BUILTINS,
     LONGEST_PATTERN,
     SHELLS,
+    WRAPPERS,
     Argv,
     UnknownOption,
     name_of,
@@ -86,6 +87,13 @@ def _by_program() -> dict[str, list[tuple[list[str], int]]]:
 
 
 _BEHIND = _by_program()
+# Every name that this module knows.
+_RUNS_OTHERS = frozenset({
+    *WRAPPERS, *SHELLS, *BUILTINS, *_RUNS_SUFFIX, *_BEHIND, *_TAKES_SCRIPT, "find", "fd", "fdfind", "git", "eval",
+    "source", ".", "at", "batch", "test", "[", "[[",
+})  # fmt: skip
+_ORDINARY = re.compile(r"(?!ld-|ld\.|python)[\w.+-]+")
+_GIT_RUNNERS = frozenset({"rebase", "filter-branch", "submodule", "bisect"})
 
 
 def with_inner_commands(argv: Argv) -> list[Argv]:
@@ -104,6 +112,16 @@ def with_inner_commands(argv: Argv) -> list[Argv]:
     return found
 
 
+def runs_only_itself(argv: Argv) -> bool:
+    """Whether the command runs no other one, and no script."""
+    name = name_of(argv)
+    if name not in _RUNS_OTHERS and _ORDINARY.fullmatch(name):
+        return True
+    if name == "git":
+        return not any("!" in word or word in _GIT_RUNNERS for word in argv)
+    return with_inner_commands(argv) == [argv] and not (is_shell(argv) or reads_input(argv) or scripts_in(argv))
+
+
 def _direct_inner_commands(argv: Argv) -> list[Argv] | None:
     """Return the commands that this one runs directly; None if their beginning is unknown."""
     name = name_of(argv)
@@ -111,6 +129,8 @@ def _direct_inner_commands(argv: Argv) -> list[Argv] | None:
         return None
     if name.startswith(_LOADERS):
         return [argv[at : at + _LONGEST] for at in _possible_starts(argv, 0, 0)]
+    if name.startswith("python"):
+        return [argv[at:] for at in islice(_module_starts(argv), 1)]
     if name in {"fd", "fdfind"}:
         return [argv[at + 1 :] for at in islice((at for at, word in enumerate(argv) if word in _EXECUTES), 1)]
     if name in _BEHIND:
@@ -151,6 +171,15 @@ def _possible_starts(argv: Argv, least: int, most: int, flags: frozenset[str] = 
         certain += not valued
         if certain > most:
             return
+
+
+def _module_starts(argv: Argv) -> Iterator[int]:
+    """Yield where the name of a module stands: `python3 -I -m pip install` runs pip."""
+    for at, (before, word) in enumerate(pairwise(argv[:-1]), start=2):
+        if word == "-c" or not (word.startswith("-") or before in {"-W", "-X"}):
+            return
+        if not word.startswith("--") and word.endswith("m"):
+            yield at
 
 
 def reads_input(argv: Argv) -> bool:

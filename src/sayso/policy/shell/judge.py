@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import fnmatch
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -19,8 +18,8 @@ from sayso.policy.shell.dangers.general import danger, has_dangers
 from sayso.policy.shell.inner_commands import with_inner_commands
 from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
 from sayso.policy.shell.nesting import TooComplex
-from sayso.policy.shell.option_matching import may_match
 from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
+from sayso.policy.shell.stricter_rules import StricterRules
 from sayso.policy.shell.wrappers import (
     Argv,
     InnerCommand,
@@ -102,11 +101,11 @@ class ShellRules:
         self._trusted = frozenset(folder.rstrip("/") for folder in trusted)
         self._inert = tuple(inert)
         self._root = _Node()
-        self._blocked: dict[str, list[ShellRule]] = {}
         self._expand: frozenset[str] = frozenset()
         self.rules = tuple(rules)
         for each in self.rules:
             self._add_rule(each)
+        self._stricter = StricterRules(self.rules)
 
     def _add_rule(self, each: ShellRule) -> None:
         node = self._root
@@ -114,8 +113,6 @@ class ShellRules:
             node = node.next.setdefault(word, _Node())
         node.rules.append(each)
         self._expand |= each.expands
-        if each.approval == "blocked":
-            self._blocked.setdefault(name_of(each.words).lower(), []).append(each)
 
     def running_in(self, folder: str) -> ShellRules:
         """Return a copy for lines that run in this folder, unless a folder is configured."""
@@ -154,7 +151,8 @@ class ShellRules:
 
     def findings(self, line: str) -> list[Finding]:
         """Return all findings about a line, at least one."""
-        found = [*self._judge_proven(line, 0), *self._scan_for_blocked(line)]
+        found, parts = self._judge_proven(line, 0)
+        found += self._scan_for_stricter(line, parts, found)
         return found or [Finding(_short(line), "required", "there is no command in it", self.rule)]
 
     def prefixes(self, line: str) -> tuple[Argv, ...]:
@@ -170,9 +168,19 @@ class ShellRules:
             return ()
         asking = [part for part in parts if any(each.approval != "none" for each in self._judge_part(part, 0))]
         found = dict.fromkeys(self._rememberable(part) for part in asking)
-        if None in found or len(found) > _MOST_REMEMBERED:
-            return ()
-        return tuple(words for words in found if words is not None)
+        words = tuple(each for each in found if each is not None)
+        few = None not in found and len(found) <= _MOST_REMEMBERED
+        return words if few and not self._asks_beyond(words, line, parts) else ()
+
+    def _asks_beyond(self, prefixes: Sequence[Argv], line: str, parts: Sequence[Part]) -> bool:
+        """Whether a rule may ask that is longer than the prefix, or is about another command."""
+        try:
+            return any(
+                not any(argv[: len(words)] == words and len(rule.words) <= len(words) for words in prefixes)
+                for argv, rule in self._stricter.suspect(line, parts)
+            )
+        except TooComplex:
+            return True
 
     def _rememberable(self, part: Part) -> Argv | None:
         plain = not part.expands and all(each.approval == "none" for each in self._judge_setup(part, ""))
@@ -184,17 +192,18 @@ class ShellRules:
 
     # Proof: commands that may run.
 
-    def _judge_proven(self, line: str, depth: int) -> list[Finding]:
+    def _judge_proven(self, line: str, depth: int) -> tuple[list[Finding], Sequence[Part]]:
+        """Judge the commands of a line, and return them too if they can be proven."""
         try:
             parts = lex(line, expand=self._expand)
         except NotProvable as problem:
-            return [self._unproven_finding(line, problem)]
+            return [self._unproven_finding(line, problem)], ()
         found = [finding for part in parts for finding in self._judge_part(part, depth)]
         moving = _changes_folder(parts)
         if moving is not None:
             reason = "it changes the folder for what follows, and programs obey files that lie there"
             found.append(Finding(_short(moving.text), "required", reason, self.rule))
-        return found
+        return found, parts
 
     def _unproven_finding(self, line: str, problem: NotProvable) -> Finding:
         reason = f"what it runs cannot be proven: {problem.reason} (at character {problem.offset + 1})"
@@ -235,8 +244,7 @@ class ShellRules:
             named = argv[:2] if argv[0] in self._root.next else argv[:1]
             return [Finding(shown, self._default, f"no rule names {_short(' '.join(named))!r}", self.rule)]
         strictest, _ = max(rules, key=lambda each: (STRICTNESS[each[0].approval], len(each[0].words)))
-        note = f": {strictest.note}" if strictest.note else ""
-        reason = f"`{' '.join(strictest.words)}` is {strictest.approval!r}{note}"
+        reason = f"`{' '.join(strictest.words)}` is {strictest.approval!r}{_note(strictest)}"
         found = [Finding(shown, strictest.approval, reason, strictest.rule, strictest.expires)]
         equal = [each for each, _ in rules if (each.words, each.approval) == (strictest.words, strictest.approval)]
         if not all(expands <= each.expands for each in equal):
@@ -258,7 +266,7 @@ class ShellRules:
             return [Finding(shown, "required", "commands inside commands, too deep to follow", self.rule)]
         script = script_of(argv)
         if script is not None:
-            return self._judge_proven(script, depth + 1)
+            return self._judge_proven(script, depth + 1)[0]
         if hides_script(argv):
             return [Finding(shown, "required", "a shell is given a script that cannot be read here", self.rule)]
         try:
@@ -316,33 +324,27 @@ class ShellRules:
             found.append(Finding(shown, verdict.approval, verdict.reason, verdict.rule or self.rule))
         return found
 
-    # Suspicion: commands that must not run.
+    # Suspicion: commands that must not run, or not unasked.
 
-    def _scan_for_blocked(self, line: str) -> list[Finding]:
-        if not self._blocked:
+    def _scan_for_stricter(self, line: str, parts: Sequence[Part], found: Sequence[Finding]) -> list[Finding]:
+        """Look for rules that are stricter than what was found; a line that cannot be proven asks anyway."""
+        if not self._stricter.blocks and not parts:
             return []
+        doubted: Approval = "blocked" if self._stricter.blocks else "required"
         if len(line) > _LONGEST_SCANNED:
             reason = f"it is longer than {_LONGEST_SCANNED} characters, too long to look through for what is blocked"
-            return [Finding(_short(line), "blocked", reason, self.rule)]
+            return [Finding(_short(line), doubted, reason, self.rule)]
+        asks: dict[str, Finding] = {}
         try:
-            for argv in scan_commands(line):
-                rule = self._blocking_rule(argv)
-                if rule is not None:
-                    note = f": {rule.note}" if rule.note else ""
-                    reason = f"it may run `{_short(' '.join(argv))}`, and `{' '.join(rule.words)}` is blocked{note}"
-                    return [Finding(_short(line), "blocked", reason, rule.rule)]
+            for argv, rule in self._stricter.suspect(line, parts):
+                if rule.approval == "blocked":
+                    return [_blocking(line, argv, rule)]
+                each = _asking(line, parts, argv, rule)
+                if _is_stricter(each, [*asks.values(), *found]):
+                    asks[each.part] = each
         except TooComplex as problem:
-            return [Finding(_short(line), "blocked", str(problem), self.rule)]
-        return []
-
-    def _blocking_rule(self, argv: Argv) -> ShellRule | None:
-        name = name_of(argv).lower()
-        rules = self._blocked.get(name, [])
-        if re.search(r"[*?\[]", name):
-            pattern = "*" if len(name) > _SHOWN or "[:" in name else name.replace("[^", "[!")
-            known = [some for each, some in self._blocked.items() if fnmatch.fnmatchcase(each, pattern)]
-            rules = [each for some in known for each in some]
-        return next((each for each in rules if may_match(each.words, argv)), None)
+            return [Finding(_short(line), doubted, str(problem), self.rule)]
+        return list(asks.values())
 
 
 def _changes_folder(parts: Sequence[Part]) -> Part | None:
@@ -367,6 +369,28 @@ def _verdict_reason(found: Sequence[Finding], worst: Finding) -> str:
         return worst.reason if len(found) == 1 else f"every part is allowed ({len(found)} were looked at)"
     whole = len({each.part for each in found}) == 1
     return worst.reason if whole else f"{worst.part!r}: {worst.reason}"
+
+
+def _blocking(line: str, argv: Argv, rule: ShellRule) -> Finding:
+    reason = f"it may run `{_short(' '.join(argv))}`, and `{' '.join(rule.words)}` is blocked{_note(rule)}"
+    return Finding(_short(line), "blocked", reason, rule.rule)
+
+
+def _asking(line: str, parts: Sequence[Part], argv: Argv, rule: ShellRule) -> Finding:
+    part = next((part.text for part in parts if part.argv == argv), line)
+    asks = "asks" if rule.approval == "required" else "asks once per session"
+    reason = f"it may run `{' '.join(rule.words)}`, which {asks}{_note(rule)}"
+    return Finding(_short(part), rule.approval, reason, rule.rule, rule.expires)
+
+
+def _is_stricter(finding: Finding, found: Sequence[Finding]) -> bool:
+    """Whether the finding is stricter than all others about its part, or about the line if it is none of its parts."""
+    about = [each for each in found if each.part == finding.part] or found
+    return all(STRICTNESS[finding.approval] > STRICTNESS[each.approval] for each in about)
+
+
+def _note(rule: ShellRule) -> str:
+    return f": {rule.note}" if rule.note else ""
 
 
 def _finding_as_dict(finding: Finding) -> dict[str, str]:

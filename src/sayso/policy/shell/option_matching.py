@@ -1,84 +1,226 @@
-"""Option matching: whether a command may match a blocking rule, in any spelling and order of its options.
+"""Option matching: whether a command may match a stricter rule, in any spelling and order of its options.
 
-Tests: tests/policy/shell/test_block_scan.py
+A rule that allows is matched word by word; a rule that asks or blocks is looked for generously. Options may stand
+anywhere, and the word behind one may be its value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from sayso.policy.shell.wrappers import Argv
+import msgspec
 
-# Long forms of short options: a rule that blocks one spelling blocks the other too.
-_LETTERS = {
-    "a": ("--all",),
-    "d": ("--delete", "--data", "--detach"),
-    "D": ("--delete",),
-    "e": ("--eval", "--exec", "--execute"),
-    "f": ("--force", "--file", "--filename"),
-    "F": ("--form", "--force"),
-    "g": ("--global",),
-    "i": ("--in-place", "--interactive"),
-    "k": ("--insecure",),
-    "n": ("--no-verify",),
-    "o": ("--output",),
-    "r": ("--recursive",),
-    "R": ("--recursive",),
-    "T": ("--upload-file",),
-    "v": ("--volume",),
-    "x": ("--extract", "--exec"),
-    "X": ("--request",),
-    "y": ("--yes", "--assume-yes"),
-}
-_EITHER_CASE = frozenset("rR")
+from sayso.policy.shell import spellings
+from sayso.policy.shell.wrappers import WRAPPERS, Argv
+
+_BUNDLE = re.compile(r"[A-Za-z0-9]+")
+_NAME = re.compile(r"^[^=:]+")
+_LETTERS = re.compile(r"-[a-z]+")
+_LONGEST_BUNDLE = 5  # letters: a longer word behind one dash is a name
+_SHORTEST = 3  # `--o` may stand for `--output`
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_BOOLEANS = frozenset({"true", "false"})  # they may stand behind an option that takes no value
 
 
-def may_match(words: Argv, argv: Argv) -> bool:
-    """Whether a command may match the words of a rule: options in any place, bundled or not, in full or abbreviated."""
-    flags = [word for word in words[1:] if word.startswith("-") and word != "-"]
-    names = [word for word in words[1:] if not word.startswith("-") or word == "-"]
-    before = next((at for at, word in enumerate(words[1:]) if word in flags), len(names))
-    options = [word for word in argv[1:] if word.startswith("-") and word != "-"]
-    given = [word for word in argv[1:] if not word.startswith("-") or word == "-"]
-    # The first names may be values of options that come before the sub-command.
-    starts = range(_leading_options(argv) + 1)
-    # The first fit is enough: the words behind it include those behind any later fit.
-    start = next((at for at in starts if given[at : at + before] == names[:before]), None)
-    named = start is not None and _contains_in_order(names[before:], given[start + before :])
-    if "--force" in flags and words[:2] == ("git", "push"):
-        options += ["--force" for word in given if word.startswith("+")]
-    return named and all(_has_option(flag, options) for flag in flags)
+class LooseRule(msgspec.Struct, frozen=True):
+    """Words of a rule in the form in which they are looked for."""
+
+    program: str
+    forms: tuple[tuple[Argv, Argv], ...]  # in every spelling of the sub-command: its names, and the options
+    others: Argv  # the words behind the first option: values or operands
+    letters: spellings.Letters
+    valued: str  # the letters whose value may follow in the same word
 
 
-def _leading_options(argv: Argv) -> int:
-    """Count the options before the sub-command, each of which may have a value."""
-    at, count = 1, 0
-    while at < len(argv) and argv[at].startswith("-"):
-        count += 1
-        at += 1
-        if at + 1 < len(argv) and not argv[at].startswith("-") and argv[at + 1].startswith("-"):
-            at += 1
-    return count
-
-
-def _contains_in_order(wanted: Sequence[str], given: Sequence[str]) -> bool:
-    rest = iter(given)
-    return all(word in rest for word in wanted)
-
-
-def _has_option(flag: str, options: Sequence[str]) -> bool:
-    letters = {letter for option in options if not option.startswith("--") for letter in option[1:]}
-    names = {option.partition("=")[0] for option in options if option.startswith("--")}
-    if flag.startswith("--"):
-        also = (letter for letter, long in _LETTERS.items() if flag in long)
-        return any(_is_short_for(name, flag) for name in names) or not letters.isdisjoint(also)
-    return flag in options or all(
-        letter in letters
-        or (letter.swapcase() in letters and letter in _EITHER_CASE)
-        or any(_is_short_for(name, each) for name in names for each in _LETTERS.get(letter, ()))
-        for letter in flag[1:]
+def loosen(words: Argv) -> LooseRule:
+    """Return the loose form of a rule's words."""
+    program, *rest = spellings.canonical_name(words)
+    first = next((at for at, word in enumerate(rest) if _is_option(word)), len(rest))
+    path, behind = tuple(rest[:first]), rest[first:]
+    options = tuple(filter(_is_option, behind))
+    command = (program, *path[:1])
+    return LooseRule(
+        program=program,
+        forms=tuple((names, (*extra, *options)) for names, extra in _spellings_of(program, path)),
+        others=tuple(word for word in behind if not _is_option(word)),
+        letters={} if program in spellings.ONE_DASH else spellings.letters_of(command),
+        valued=spellings.VALUED.get(" ".join(command), ""),
     )
 
 
-def _is_short_for(option: str, flag: str) -> bool:
-    return option == flag or (len(option) > len("--x") and option.startswith("--") and flag.startswith(option))
+def may_match(rule: LooseRule, argv: Argv) -> bool:
+    """Whether a command may match the rule; its program has the canonical name."""
+    words = argv[1:]
+    named = [options for names, options in rule.forms if _begins_with(rule.program, names, words)]
+    return any(all(_has_option(rule, each, words) for each in options) for options in named) and all(
+        any(_holds(other, word) for word in words) for other in rule.others
+    )
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
+
+
+def _holds(other: str, word: str) -> bool:
+    """Whether the word is this one, or an option with it as value."""
+    if not _is_option(word):
+        return word == other
+    return word.partition("=")[2] == other or (not word.startswith("--") and word[2:].endswith(other))
+
+
+# Sub-commands.
+
+
+def _spellings_of(program: str, path: Argv) -> Iterator[tuple[Argv, Argv]]:
+    """Yield every spelling of a sub-command: its names and its options."""
+    yield path, ()
+    for group in spellings.SYNONYMS.get(program, ()):
+        known = next((each for each in group if path and path[: len(each)] == each), None)
+        for each in group if known else ():
+            if known and each != known:
+                names = tuple(word for word in each if not _is_option(word))
+                yield (*names, *path[len(known) :]), tuple(filter(_is_option, each))
+
+
+def _begins_with(program: str, names: Argv, words: Argv) -> bool:
+    """Whether the words may begin with these names; options are skipped, and words that may be the value of one."""
+    if not names:
+        return True
+    known = spellings.LEADING.get(program, {})
+    reached = [0]  # the numbers of names that may have been found so far
+    before = ""  # the option right before the word
+    for word in words:
+        if _is_option(word):
+            before = "" if "=" in word or word == "--" else word
+            continue
+        following: list[int] = []
+        for at in reached:
+            takes_value = known.get(before) if at == 0 else None  # known only before the first name
+            if not takes_value and _is_name(program, word, names[at]):
+                following.append(at + 1)
+            if _may_be_skipped(program, word, before, takes_value):
+                following.append(at)
+        if len(names) in following:
+            return True
+        if not following:
+            return False
+        reached, before = list(dict.fromkeys(following)), ""
+    return False
+
+
+def _is_name(program: str, word: str, name: str) -> bool:
+    if word == name or program not in spellings.SHORT_NAMES:
+        return word == name
+    return bool(word) and name.startswith(word) and word not in spellings.NAMES.get(program, ())
+
+
+def _may_be_skipped(program: str, word: str, before: str, takes_value: bool | None) -> bool:  # noqa: FBT001
+    if program in spellings.GOALS or word == "-" or word.startswith("+"):
+        return True
+    if not before:
+        return program in WRAPPERS and bool(_ASSIGNMENT.match(word))
+    return takes_value is not False or word in _BOOLEANS
+
+
+# Options.
+
+
+def _has_option(rule: LooseRule, option: str, words: Argv) -> bool:
+    """Whether the words may hold an option of the rule, in another spelling."""
+    if option in words or option == "--":
+        return option in words
+    name, equals, value = option.partition("=")
+    if equals:
+        return _has_value(rule, name, value, words)
+    given = _options_in(rule, words)
+    if option.startswith("--"):
+        return _has_long(rule, option, given)
+    if any(first + second == option for first, second in pairwise(words)):  # a value in the next word
+        return True
+    if _is_bundle(rule.program, option) and _has_letters(rule, option[1:], given):
+        return True
+    value = option[2:]  # in the same word, unless it can only be letters: `rm -r f` is not `rm -rf`
+    attached = value and rule.program not in spellings.ONE_DASH and not _LETTERS.fullmatch(option)
+    return bool(attached and _has_value(rule, option[:2], value, words)) or _has_long(rule, f"-{option}", given)
+
+
+def _has_value(rule: LooseRule, name: str, value: str, words: Argv) -> bool:
+    return any(
+        (value == following or _holds(value, word)) and _has_option(rule, name, (word.partition("=")[0],))
+        for word, following in pairwise((*words, ""))
+        if _is_option(word)
+    )
+
+
+def _options_in(rule: LooseRule, words: Argv) -> list[str]:
+    found = [word for word in words if _is_option(word)]
+    if rule.program == "tar" and words and not _is_option(words[0]):
+        found.append(f"-{words[0]}")  # its first word may be a bundle without the dash
+    if rule.program == "git" and rule.forms[0][0][:1] == ("push",):
+        found += ["--force" for word in words if word.startswith("+")]
+        found += ["--delete" for word in words if word.startswith(":") and word != ":"]
+    return found
+
+
+def _is_bundle(program: str, option: str) -> bool:
+    """Whether a word behind one dash is a bundle of letters rather than a name."""
+    letters = option[1:]
+    if len(letters) == 1:
+        return True
+    plain = bool(_BUNDLE.fullmatch(letters)) and len(letters) <= _LONGEST_BUNDLE
+    return plain and program not in spellings.ONE_DASH and len(set(letters)) in {1, len(letters)}
+
+
+def _has_long(rule: LooseRule, option: str, given: Sequence[str]) -> bool:
+    if _has_name(rule.program, option, given):
+        return True
+    letters = _letters_in(rule, given)
+    return any(option in names for letter in letters for names in rule.letters.get(letter, ()))
+
+
+def _has_name(program: str, option: str, given: Sequence[str]) -> bool:
+    wanted = spellings.ONE_OPTION.get(option, option)
+    names = {spellings.ONE_OPTION.get(name, name) for word in given for name in (word, *_NAME.findall(word))}
+    return option[1:] in names or any(_is_short_for(program, name, wanted) for name in names)
+
+
+def _is_short_for(program: str, name: str, option: str) -> bool:
+    if program in spellings.CASELESS:
+        return option.lstrip("-").lower().startswith(name.lstrip("-").lower())
+    if name == option or program in spellings.EXACT_OPTIONS:
+        return name == option
+    return len(name) >= _SHORTEST and name.startswith("--") and option.startswith(name)
+
+
+def _has_letters(rule: LooseRule, wanted: str, given: Sequence[str]) -> bool:
+    letters = _letters_in(rule, given)
+    if rule.program in spellings.EITHER_CASE:
+        letters |= {letter.swapcase() for letter in letters & {"r", "R"}}
+    return all(
+        letter in letters or any(_stand_for(rule, names, given) for names in rule.letters.get(letter, ()))
+        for letter in wanted
+    )
+
+
+def _stand_for(rule: LooseRule, names: Sequence[str], given: Sequence[str]) -> bool:
+    """Whether long options stand for a letter: one by its name, several in any spelling (`git branch -d -f`)."""
+    if len(names) == 1:
+        return _has_name(rule.program, names[0], given)
+    return all(_has_long(rule, name, given) for name in names)
+
+
+def _letters_in(rule: LooseRule, given: Sequence[str]) -> set[str]:
+    """Return the letters of the bundles; in programs whose options are words, only those that stand alone."""
+    found: set[str] = set()
+    for word in given:
+        match = _BUNDLE.match(word, 1)
+        if match is None or word.startswith("--"):
+            continue
+        letters = match[0]
+        if rule.program in spellings.ONE_DASH:
+            letters = letters[:1] if len(word) == 2 or rule.program in spellings.ATTACHES else ""  # noqa: PLR2004
+        end = next((at + 1 for at, letter in enumerate(letters) if letter in rule.valued), len(letters))
+        found.update(letters[:end])
+    return found

@@ -1,0 +1,59 @@
+"""Stricter rules: the rules that ask or block, and the commands of a line that may match one of them.
+
+Tests: tests/policy/shell/test_option_matching.py
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from sayso.policy.shell.block_scan import scan_commands
+from sayso.policy.shell.inner_commands import runs_only_itself
+from sayso.policy.shell.lexer import Part
+from sayso.policy.shell.option_matching import LooseRule, loosen, may_match
+from sayso.policy.shell.rules import ShellRule
+from sayso.policy.shell.spellings import canonical_name
+from sayso.policy.shell.wrappers import Argv
+
+_GLOB = re.compile(r"[*?\[]")
+_LONGEST_GLOB = 60
+
+
+class StricterRules:
+    """Rules that ask or block, by program."""
+
+    def __init__(self, rules: Sequence[ShellRule]) -> None:
+        self.blocks = any(each.approval == "blocked" for each in rules)
+        self._rules: dict[str, list[tuple[LooseRule, ShellRule]]] = {}
+        for each in rules:
+            if each.approval != "none":
+                loose = loosen(each.words)
+                self._rules.setdefault(loose.program, []).append((loose, each))
+
+    def suspect(self, line: str, parts: Sequence[Part]) -> Iterator[tuple[Argv, ShellRule]]:
+        """Yield the commands of a line that may match such a rule; `parts` are those that are proven.
+
+        Raises:
+            TooComplex: the line might run anything.
+        """
+        for argv in self._commands(line, parts):
+            named = canonical_name(argv)
+            yield from ((argv, rule) for loose, rule in self._about(named[0]) if may_match(loose, named))
+
+    def _commands(self, line: str, parts: Sequence[Part]) -> Iterable[Argv]:
+        """Return the commands that a line may run; where nothing is blocked, a proof that they are simple is enough."""
+        if not self._rules:
+            return ()
+        argvs = [part.argv for part in parts if part.argv]
+        simple = not self.blocks and parts and all(map(runs_only_itself, argvs))
+        return argvs if simple else scan_commands(line)
+
+    def _about(self, name: str) -> list[tuple[LooseRule, ShellRule]]:
+        """Return the rules about a program; its name may be a glob."""
+        if not _GLOB.search(name):
+            return self._rules.get(name, [])
+        pattern = "*" if len(name) > _LONGEST_GLOB or "[:" in name else name.replace("[^", "[!")
+        known = [some for each, some in self._rules.items() if fnmatch.fnmatchcase(each, pattern)]
+        return [each for some in known for each in some]
