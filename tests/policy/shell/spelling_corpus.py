@@ -35,8 +35,8 @@ CASES: dict[str, Case] = {
                 "chown -R me .", "tar --extract -f a.tar", "tar --get -f a.tar", "rm x --force --recursive",
             ),
             "abbreviation": (
-                "rm --r --f x", "rm --rec --forc x", "rm --recurs -f x", "chmod --rec 777 .", "chown --r me .",
-                "tar --extr -f a.tar", "tar --ex -f a.tar", "cp --remove-dest a b", "cp --rem a b", "rm -r --fo x",
+                "rm --r --f x", "rm --rec --forc x", "rm --recurs -f x", "chmod --recu 777 .", "chown --recur me .",
+                "tar --extr -f a.tar", "tar --extra -f a.tar", "cp --remove-dest a b", "cp --rem a b", "rm -r --fo x",
             ),
             "wrapper": (
                 "sudo -u root rm x", "sudo --user root rm x", "sudo -n rm x", "sudo A=1 rm x", "sudo -u me A=1 rm x",

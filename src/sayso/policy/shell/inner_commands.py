@@ -157,6 +157,16 @@ def _commands_behind(argv: Argv, path: list[str], operands: int, flags: frozense
         yield from _commands_behind(argv[at:], path[1:], operands, flags)
 
 
+def own_length(argv: Argv, subcommand: Argv) -> int:
+    """Return how many words may belong to the command itself, if it is such a sub-command and runs another command."""
+    name = name_of(argv)
+    operands = next((count for path, count in _BEHIND.get(name, ()) if tuple(path) == subcommand), None)
+    if operands is None or len(argv) > _LONGEST:
+        return len(argv)
+    inside = _commands_behind(argv, list(subcommand), operands, _FLAGS.get(name, frozenset()))
+    return len(argv) - min(map(len, inside), default=0)
+
+
 def _possible_starts(argv: Argv, least: int, most: int, flags: frozenset[str] = frozenset()) -> Iterator[int]:
     """Yield the suffixes that may follow this number of operands: a word behind an option may be its value."""
     certain = possible = 0

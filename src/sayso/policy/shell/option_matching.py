@@ -13,6 +13,7 @@ from itertools import pairwise
 import msgspec
 
 from sayso.policy.shell import spellings
+from sayso.policy.shell.inner_commands import own_length
 from sayso.policy.shell.wrappers import WRAPPERS, Argv
 
 _BUNDLE = re.compile(r"[A-Za-z0-9]+")
@@ -54,9 +55,14 @@ def may_match(rule: LooseRule, argv: Argv) -> bool:
     """Whether a command may match the rule; its program has the canonical name."""
     words = argv[1:]
     named = [options for names, options in rule.forms if _begins_with(rule.program, names, words)]
-    return any(all(_has_option(rule, each, words) for each in options) for options in named) and all(
-        any(_holds(other, word) for word in words) for other in rule.others
-    )
+    if not any(named):
+        return bool(named) and _has_others(rule, words)
+    own = words[: own_length(argv, rule.forms[0][0]) - 1]  # the rest are words of what it runs
+    return any(all(_has_option(rule, each, own) for each in options) for options in named) and _has_others(rule, words)
+
+
+def _has_others(rule: LooseRule, words: Argv) -> bool:
+    return all(any(_holds(other, word) for word in words) for other in rule.others)
 
 
 def _is_option(word: str) -> bool:
@@ -111,8 +117,13 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
 
 
 def _is_name(program: str, word: str, name: str) -> bool:
-    if word == name or program not in spellings.SHORT_NAMES:
-        return word == name
+    if word == name:
+        return True
+    if program in {"kubectl", "oc"}:  # `kubectl delete deploy/x`, `kubectl delete po,svc x`
+        kind = spellings.KINDS.get(name, name)
+        return any(spellings.KINDS.get(each, each) == kind for each in word.lower().partition("/")[0].split(","))
+    if program not in spellings.SHORT_NAMES:
+        return False
     return bool(word) and name.startswith(word) and word not in spellings.NAMES.get(program, ())
 
 
@@ -216,7 +227,7 @@ def _letters_in(rule: LooseRule, given: Sequence[str]) -> set[str]:
     found: set[str] = set()
     for word in given:
         match = _BUNDLE.match(word, 1)
-        if match is None or word.startswith("--"):
+        if match is None or word.startswith("--") or (match[0].isdigit() and len(match[0]) > 1):
             continue
         letters = match[0]
         if rule.program in spellings.ONE_DASH:

@@ -31,8 +31,21 @@ EXACT_OPTIONS = word_set(
     "docker podman kubectl oc helm gh terraform tofu terragrunt packer vault consul nomad go cargo rustup uv rg fd bat "
     "kind minikube kustomize argocd flux istioctl skaffold eksctl nerdctl buildah skopeo deno bun"
 )
-# Programs of which every operand is a sub-command: `make test install`.
-GOALS = word_set("make just task mvn mvnw gradle gradlew ant rake ninja invoke inv grunt gulp doit")
+# Programs of which every operand counts, in any order: `make test install`.
+GOALS = word_set("make just task mvn mvnw gradle gradlew ant rake ninja invoke inv grunt gulp doit dd")
+# Other names of the kinds of objects that kubectl takes.
+KINDS = {
+    short: kind
+    for kind, names in {
+        "pod": "pods po", "deployment": "deployments deploy", "namespace": "namespaces ns", "service": "services svc",
+        "configmap": "configmaps cm", "ingress": "ingresses ing", "node": "nodes no", "statefulset": "statefulsets sts",
+        "daemonset": "daemonsets ds", "job": "jobs", "cronjob": "cronjobs cj", "secret": "secrets",
+        "persistentvolumeclaim": "persistentvolumeclaims pvc", "persistentvolume": "persistentvolumes pv",
+        "replicaset": "replicasets rs", "serviceaccount": "serviceaccounts sa",
+        "customresourcedefinition": "customresourcedefinitions crd crds",
+    }.items()
+    for short in names.split()
+}  # fmt: skip
 EITHER_CASE = word_set("rm cp grep egrep fgrep")  # where -r and -R are one option
 # Programs that take the beginning of a sub-command for it, unless that is the name of another one.
 SHORT_NAMES = word_set("npm hg ip nmcli tmux gem")
@@ -41,7 +54,8 @@ _CONTAINER = ("run", "exec", "stop", "kill", "start", "restart", "cp", "create",
 _DOCKER = "; ".join([
     *(f"{each}, container {each}" for each in _CONTAINER),
     *(f"{each}, image {each}" for each in ("push", "pull", "load", "save", "tag", "import")),
-    "rm, container rm, container remove", "rmi, image rm, image remove",
+    "rm, container rm, container remove", "rmi, image rm, image remove", "volume rm, volume remove",
+    "network rm, network remove", "context rm, context remove",
     "build, image build, buildx build, builder build",
 ])  # fmt: skip
 # Sub-commands that are one and the same.
@@ -53,7 +67,8 @@ _SAME: dict[str, str] = {
         "rm, r; ci, clean-install, ic, install-clean, isntall-clean; run, run-script, rum, urn; exec, x; test, t, tst; "
         "config, c; update, up, upgrade, udpate; init, create, innit; dist-tag, dist-tags; owner, author; link, ln; "
         "install-test, it; install-ci-test, cit, clean-install-test, sit; rebuild, rb; login, adduser, add-user; "
-        "view, info, show, v; search, s, se, find; list, ls, la, ll; version, verison; star; set; get; pack; help"
+        "view, info, show, v; search, s, se, find; list, ls, la, ll; version, verison; "
+        "config set, c set, set; star; get; help"
     ),
     "pnpm": "install, i; remove, rm, uninstall, un, uni; update, up, upgrade; run, run-script; test, t, tst",
     "yarn": "remove, rm; upgrade, up",
@@ -133,16 +148,20 @@ LEADING: dict[str, dict[str, bool]] = {
 # Long forms of short options: `-D=delete+force` stands for both. A rule about one spelling is about the other too.
 _LETTERS: dict[str, str] = {
     "": (
-        "a=all d=delete d=data d=detach D=delete e=eval e=exec e=execute f=force f=file f=filename F=form F=force "
-        "g=global i=in-place i=interactive k=insecure n=no-verify o=output r=recursive R=recursive T=upload-file "
-        "v=volume x=extract x=exec X=request y=yes y=assume-yes"
+        "a=all a=append a=archive A=all b=branch c=command c=config c=create d=delete d=data d=detach d=database "
+        "D=delete D=database e=eval e=exec e=execute e=env e=expression f=force f=file f=filename F=form F=force "
+        "F=flush g=global h=host H=header H=host i=in-place i=interactive i=inventory i=input k=insecure k=key "
+        "l=list m=message n=no-verify n=dry-run n=namespace o=output p=port p=password p=path p=publish q=quiet "
+        "r=recursive r=remove R=recursive s=silent t=tag t=target t=tty T=upload-file u=user u=update U=user "
+        "U=username U=upgrade v=volume v=verbose w=write x=extract x=exec X=request X=method y=yes y=assume-yes"
     ),
-    "rm": "d=dir i=interactive v=verbose f=force n= x= a= e= o=",
+    "git": "a= d= e= h= i= l= n= o= p= r= t= v= x=",
+    "rm": "d=dir i=interactive v=verbose f=force r=recursive R=recursive",
     "git push": "f=force d=delete n=dry-run u=set-upstream v=verbose q=quiet",
     "git commit": "n=no-verify a=all m=message F=file p=patch s=signoff e=edit S=gpg-sign",
     "git branch": "D=delete+force M=move+force C=copy+force d=delete m=move c=copy f=force r=remotes a=all",
     "git add": "A=all f=force u=update n=dry-run p=patch i=interactive",
-    "git clean": "f=force n=dry-run d= x= i=interactive e=exclude",
+    "git clean": "f=force n=dry-run i=interactive e=exclude",
     "git checkout": "f=force m=merge p=patch d=detach",
     "git switch": "f=force C=force-create c=create d=detach",
     "git tag": "d=delete f=force a=annotate s=sign",
