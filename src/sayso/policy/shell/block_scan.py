@@ -1,4 +1,4 @@
-"""Block scan: over-approximates the commands that a line might run, to find those that a rule blocks or asks about.
+"""Block scan: over-approximates the commands that a line might run, to find what a rule blocks or asks about.
 
 The strict lexer gives up on most of bash. Blocked commands must be found there too: in loops and functions, in
 substitutions, in the script of another shell. So this scan prefers false positives, and reads each line in several
