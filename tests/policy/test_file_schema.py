@@ -603,6 +603,15 @@ def test_a_file_never_runs_code(folder: Path, text: str) -> None:
             "shell: {rules: [¶{pattern: ls, approval: none, expires: 5m}]}",
             "shell.rules[0] is 'none', so nobody is asked and `expires` means nothing",
         ),
+        ("tools: {¶pay: none, 'p*': blocked}", "tools.pay is 'none' and never decides: tools.p* blocks it"),
+        (
+            "shell: {rules: [¶{pattern: git push, approval: none}, {pattern: git push, approval: blocked}]}",
+            "shell.rules[0] (`git push`) is 'none' and never decides: shell.rules[1] (`git push`) is 'blocked'",
+        ),
+        (
+            "shell: {rules: [{pattern: cargo, approval: required}, ¶{pattern: cargo test, approval: none}]}",
+            "shell.rules[1] (`cargo test`) is 'none' and never decides: shell.rules[0] (`cargo`) is 'required'",
+        ),
     ],
 )
 def test_a_part_that_means_nothing_is_warned_of_at_its_place(folder: Path, text: str, warning: str) -> None:
@@ -612,6 +621,20 @@ def test_a_part_that_means_nothing_is_warned_of_at_its_place(folder: Path, text:
     (found,) = load_policy(file).warnings
     assert found.startswith(f"{file}:{place[0]}:{place[1]}: ")
     assert warning in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tools: {pay: none, 'q*': blocked}",
+        "tools: {pay: blocked, 'p*': blocked}",
+        "tools: {pay: none, 'p*': {approval: blocked, when: {args.amount: {gt: 5}}}}",
+        "shell: {rules: [{pattern: rm, approval: none}, {pattern: rm -rf, approval: blocked}]}",
+        "shell: {rules: [{pattern: ls, approval: blocked}, {pattern: lsof, approval: none}]}",
+    ],
+)
+def test_a_rule_that_decides_somewhere_is_not_warned_of(text: str) -> None:
+    assert Policy.from_dict(data_of(f"default: required\n{text}")).warnings == ()
 
 
 @pytest.mark.parametrize(

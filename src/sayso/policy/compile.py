@@ -15,12 +15,13 @@ from sayso.errors import ConfigurationError, Mistake, PolicyError
 from sayso.policy.data_schema import Key, Problem, describe_value, dotted, validate
 from sayso.policy.entries import FILE_TOOLS, Entry, EntryError, idle_options, parse_entry
 from sayso.policy.file_schema import POLICY
+from sayso.policy.index import is_glob
 from sayso.policy.pruning import prune
 from sayso.policy.shell import wrappers
 from sayso.policy.shell.judge import ShellRules
 from sayso.policy.shell.lexer import NotProvable, lex
 from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
-from sayso.policy.vocabulary import APPROVALS, parse_approval, parse_conversation, parse_seconds
+from sayso.policy.vocabulary import APPROVALS, STRICTNESS, parse_approval, parse_conversation, parse_seconds
 from sayso.policy.zones import Resolve, Zone, Zones
 
 Places = Callable[[Key], tuple[int, int] | None]  # line and column of a key, if it comes from a file
@@ -129,6 +130,7 @@ class _PolicyCompiler:
         entries = [
             each for key, given in rules.items() for each in self._parse_entries(key, given or {}, judges, default)
         ]
+        self._warn_of_blocked(entries)
         remember = data.get("remember", True)
         longest = cast("Mapping[str, Any]", remember).get("max") if isinstance(remember, Mapping) else None
         return CompiledPolicy(
@@ -187,7 +189,7 @@ class _PolicyCompiler:
             return None
 
     def _warn_of_idle_parts(self, entry: Entry, section: str, default: str | None) -> None:
-        says = entry.says.approval if isinstance(entry.says, Verdict) else None
+        says = _says(entry)
         for option in idle_options(entry):
             sentence = f"{entry.rule.key} is {says!r}, so nobody is asked and `{option}` means nothing"
             self.add_warning(sentence, section, entry.pattern, option)
@@ -197,6 +199,16 @@ class _PolicyCompiler:
                 f"{entry.rule.key} is about every tool, so `default: {default}` never decides; say {says!r} there"
             )
             self.add_warning(sentence, section, entry.pattern)
+
+    def _warn_of_blocked(self, entries: Sequence[Entry]) -> None:
+        """Warn of entries that never decide, because a glob blocks whatever they match."""
+        globs = [each for each in entries if is_glob(each.pattern) and each.when is None and _says(each) == "blocked"]
+        for entry in entries if globs else ():
+            over = (each for each in globs if fnmatch.fnmatchcase(entry.pattern, each.pattern) and each is not entry)
+            other = next(over, None)
+            if other is not None and _says(entry) not in {None, "blocked"}:
+                sentence = f"{entry.rule.key} is {_says(entry)!r} and never decides: {other.rule.key} blocks it"
+                self.add_warning(sentence, *entry.rule.key.split(".", 1))
 
     # Zones.
 
@@ -288,6 +300,7 @@ class _PolicyCompiler:
             *self._shell_rules(section.get("rules") or (), "shell", "rules"),
             *self._shell_rules(data.get("shell_rules") or (), "shell_rules"),
         ]
+        self._warn_of_overruled(rules)
         inert = list(_items(section.get("inert_assignments")))
         for at, name in inert:
             if any(
@@ -311,6 +324,17 @@ class _PolicyCompiler:
             confinement=self._confinement(section, base, resolve),
             has_own_folder="folder" in section,
         )
+
+    def _warn_of_overruled(self, rules: Sequence[ShellRule]) -> None:
+        """Warn of rules that never decide, because a stricter one matches whatever they match."""
+        for rule in rules:
+            over = [each for each in rules if STRICTNESS[each.approval] > STRICTNESS[rule.approval]]
+            other = next((each for each in over if rule.words[: len(each.words)] == each.words), None)
+            if other is not None:
+                which = f"{other.rule.key} (`{' '.join(other.words)}`) is {other.approval!r}"
+                sentence = f"{rule.rule.key} (`{' '.join(rule.words)}`) is {rule.approval!r} and never decides: {which}"
+                section, _, at = rule.rule.key.rstrip("]").partition("[")
+                self.add_warning(sentence, *section.split("."), int(at))
 
     def _confinement(self, section: Mapping[str, Any], base: str | None, resolve: Resolve) -> Confinement | None:
         for name in ("network", "readable"):
@@ -384,6 +408,10 @@ class _PolicyCompiler:
             if _matches(words, line):
                 sentence = f"{dotted(key)} matches {describe_value(line)}, and should not"
                 self.add_sentence(sentence, *key, "not_match", at)
+
+
+def _says(entry: Entry) -> Approval | None:
+    return entry.says.approval if isinstance(entry.says, Verdict) else None
 
 
 def _matches(words: wrappers.Argv, line: str) -> bool:

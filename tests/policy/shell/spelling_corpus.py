@@ -36,7 +36,8 @@ CASES: dict[str, Case] = {
             ),
             "abbreviation": (
                 "rm --r --f x", "rm --rec --forc x", "rm --recurs -f x", "chmod --recu 777 .", "chown --recur me .",
-                "tar --extr -f a.tar", "tar --extra -f a.tar", "cp --remove-dest a b", "cp --rem a b", "rm -r --fo x",
+                "tar --extr -f a.tar", "tar --extra -f a.tar", "cp --remove-dest a b", "cp --rem a b",
+                "rm -r --fo x",
             ),
             "wrapper": (
                 "sudo -u root rm x", "sudo --user root rm x", "sudo -n rm x", "sudo A=1 rm x", "sudo -u me A=1 rm x",
@@ -255,6 +256,57 @@ CASES: dict[str, Case] = {
             "svn log -l 5", "hg co x", "hg log", "hg status", "hg update commit", "psql -l", "vault status",
             "vault read delete", "tmux ls", "tmux list-keys", "deploy now -r x", "psql -d c",
             "psql -U postgres -h db",
+        ),
+    ),
+    "others": Case(
+        (
+            "kill", "dd", "psql", "iptables", "ssh", "perl", "node", "pytest", "uv", "ansible-playbook", "zip", "rg",
+            "docker", "kubectl", "npm", "sed", "git", "bash",
+        ),
+        (
+            "kill -9", "dd of=/dev/sda", "psql -h prod", "iptables -F", "ssh prod", "perl -i", "node -e",
+            "pytest -p", "uv pip install", "uv publish", "ansible-playbook -i prod", "zip -m", "rg --pre",
+            "docker run -v", "docker exec -u", "docker volume rm", "kubectl delete namespace",
+            "kubectl delete deployment", "npm config set", "npm run deploy", "sed -i", "git checkout --",
+            "git checkout .", "git push origin main", "git config --global", "git remote add", "git add --all",
+            "bash -c",
+        ),
+        {
+            "order": (
+                "kill 1 -9", "dd if=/dev/zero of=/dev/sda bs=1M", "iptables -t nat -F", "ssh -p 22 prod",
+                "ssh -i key -l me prod ls", "rg x --pre=cat", "git config a b --global", "git checkout HEAD -- x",
+                "git checkout -f .", "git push -u origin main", "git push origin -q main", "git remote -v add x y",
+            ),
+            "bundle": (
+                "perl -pi -e s/a/b/ f", "node -pe 1", "zip -rm a b", "sed -ni p f", "pytest -x -pfoo", "bash -ec ls",
+            ),
+            "long and short": (
+                "psql --host=prod", "psql --host prod", "psql -hprod", "iptables --flush", "node --eval 1",
+                "ansible-playbook --inventory=prod x.yml", "ansible-playbook -iprod x.yml",
+                "sed --in-place=x s/a/b/ f", "git add -A", "docker run -itv /:/h x",
+                "docker exec --user root web ls", "docker run --volume a:b x",
+            ),
+            "abbreviation": ("sed --in s/a/b/ f", "git config --glob a b", "git add --al"),
+            "between": (
+                "uv pip -q install x", "uv --offline pip install x", "npm run -w pkg deploy", "npm run -s deploy",
+            ),
+            "other name": (
+                "kubectl delete ns x", "kubectl delete namespaces x", "kubectl delete deploy/x",
+                "kubectl delete deploy x", "kubectl delete po,deploy x", "kubectl -n a delete ns/x",
+                "docker volume remove x", "npm set a b", "npm c set a b", "npm run-script deploy", "nodejs -e 1",
+                "kubectl delete Namespace x",
+            ),
+        },
+        (
+            "kill -15 1", "kill -19 1", "kill 9", "dd if=a of=b", "psql -l", "psql -h dev", "iptables -L -n",
+            "ssh dev ls prod", "perl -ne print f", "pytest -x -k prod", "pytest tests/a.py::test_p",
+            "uv run publish", "uv -q run publish", "uv --directory d run publish", "ansible-playbook -i dev x.yml",
+            "zip -r a b", "rg --pre-glob x y", "rg --pretty x", "docker run --rm img pytest -v",
+            "docker run --name x img pytest -v", "docker exec web ls -u", "docker volume ls",
+            "docker exec -it web sort -u f", "kubectl delete pod x", "kubectl get ns", "npm config get a",
+            "npm run build deploy", "sed -n 1,5p f", "sed -es/i/j/ f", "git checkout main", "git push origin dev",
+            "git config a b", "git remote -v", "git add .", "git add -u", "kubectl get deploy/x", "ssh -v dev",
+            "uv pip list",
         ),
     ),
 }
