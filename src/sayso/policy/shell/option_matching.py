@@ -22,6 +22,8 @@ _LETTERS = re.compile(r"-[a-z]+")
 _LONGEST_BUNDLE = 5  # letters: a longer word behind one dash is a name
 _SHORTEST = 3  # `--o` may stand for `--output`
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_HAS_KINDS = frozenset({"kubectl", "oc"})
+_OTHER_NAMES = _HAS_KINDS | spellings.SHORT_NAMES  # programs that take other words for a name
 _BOOLEANS = frozenset({"true", "false"})  # they may stand behind an option that takes no value
 
 
@@ -94,6 +96,8 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
     """Whether the words may begin with these names; options are skipped, and words that may be the value of one."""
     if not names:
         return True
+    if program not in _OTHER_NAMES and any(name not in words for name in names):
+        return False  # the usual case, at no cost
     known = spellings.LEADING.get(program, {})
     reached = [0]  # the numbers of names that may have been found so far
     before = ""  # the option right before the word
@@ -117,13 +121,11 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
 
 
 def _is_name(program: str, word: str, name: str) -> bool:
-    if word == name:
-        return True
-    if program in {"kubectl", "oc"}:  # `kubectl delete deploy/x`, `kubectl delete po,svc x`
+    if word == name or program not in _OTHER_NAMES:
+        return word == name
+    if program in _HAS_KINDS:  # `kubectl delete deploy/x`, `kubectl delete po,svc x`
         kind = spellings.KINDS.get(name, name)
         return any(spellings.KINDS.get(each, each) == kind for each in word.lower().partition("/")[0].split(","))
-    if program not in spellings.SHORT_NAMES:
-        return False
     return bool(word) and name.startswith(word) and word not in spellings.NAMES.get(program, ())
 
 
@@ -166,7 +168,7 @@ def _has_value(rule: LooseRule, name: str, value: str, words: Argv) -> bool:
 
 
 def _options_in(rule: LooseRule, words: Argv) -> list[str]:
-    found = [word for word in words if _is_option(word)]
+    found = list(dict.fromkeys(filter(_is_option, words)))
     if rule.program == "tar" and words and not _is_option(words[0]):
         found.append(f"-{words[0]}")  # its first word may be a bundle without the dash
     if rule.program == "git" and rule.forms[0][0][:1] == ("push",):
