@@ -1,6 +1,7 @@
 """Notifications, one-way: chat, mail and push through Apprise, and signed webhooks for programs.
 
-A message reports an open request, with redacted arguments, and may link to it; answers come through other channels.
+A message reports an open request and may link to it; answers come through other channels. Its text, for people, has the
+tool and the agent, and of the arguments only those that the owner names; its parts, for programs, have all, redacted.
 
 Tests: tests/server/notices/test_scheduler.py
 """
@@ -48,7 +49,7 @@ _ATTEMPTS = 3
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A notification, in words and in parts: redacted, sanitised and of limited size."""
+    """A notification, redacted, sanitised and of limited size: `title` and `text` for people, parts for programs."""
 
     event: Event
     request_id: str
@@ -73,19 +74,20 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, text=f"{self.text}\nanswer: {link}", link=link)
 
 
-def build_message(request: ApprovalRequest, event: Event = "asked", *, at: float | None = None) -> Message:
-    """Build the notification of a request; `at` distinguishes reminders."""
+def build_message(
+    request: ApprovalRequest, event: Event = "asked", *, at: float | None = None, arguments: Sequence[str] = ()
+) -> Message:
+    """Build the notification of a request; `at` distinguishes reminders, `arguments` names what the text shows."""
     agent = asker(request) or "an agent"
     title = _TITLES[event].format(who=agent, tool=request.tool_name, status=request.status)
     args: dict[str, Any] = redact(request.args)
-    lines = (f"why: {redact_text(request.reason)}", f"arguments: {_json(args)}")
     cut = len(_json(args)) > _LONGEST
     return Message(
         event=event,
         request_id=request.id,
         project=request.project,
         title=_shown(title, _LONGEST_TITLE),
-        text="\n".join(visible(_truncate(line, _LONGEST)) for line in lines),
+        text=visible(_truncate(_describe_arguments(args, arguments), _LONGEST)),
         id=f"msg_{request.id}_{event}" if at is None else f"msg_{request.id}_{event}_{at:.0f}",
         status=request.status,
         tool=_shown(request.tool_name, _LONGEST_TITLE),
@@ -98,6 +100,14 @@ def build_message(request: ApprovalRequest, event: Event = "asked", *, at: float
         asked_at=request.asked_at,
         expires_at=request.expires_at,
     )
+
+
+def _describe_arguments(args: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the named arguments in words; no description and no reason, for both may quote the others."""
+    named = {name: args[name] for name in names if name in args}
+    if not named:
+        return "arguments: see the inbox" if args else "no arguments"
+    return f"arguments: {_json(named)}{'' if len(named) == len(args) else '; others: see the inbox'}"
 
 
 def _shown(value: str, longest: int) -> str:
@@ -233,10 +243,14 @@ async def _send_or_log(message: Message, destination: Destination) -> None:
 class NotifyChannel:
     """Channel that notifies: `ApprovalController(channels=[NotifyChannel("ntfy://my-topic")], store="sayso.db")`."""
 
-    def __init__(self, *destinations: str | Destination) -> None:
+    def __init__(self, *destinations: str | Destination, arguments: Sequence[str] = ()) -> None:
+        """Check the destinations; `arguments` names the arguments whose values people may read there."""
+        if isinstance(arguments, str):
+            raise ConfigurationError(f"`arguments` is a list of names; write [{arguments!r}]")
         self._destinations = [AppriseService(each) if isinstance(each, str) else each for each in destinations]
+        self._arguments = tuple(arguments)
 
     async def announce(self, request: ApprovalRequest) -> ApprovalDecision | None:
         """Notify of a request; the answer comes through another channel."""
-        await send_to_all(build_message(request), self._destinations)
+        await send_to_all(build_message(request, arguments=self._arguments), self._destinations)
         return None

@@ -101,22 +101,50 @@ async def test_a_message_has_a_link_for_its_reader_that_opens_the_request_once(h
 
 @pytest.mark.proves("H10")
 async def test_a_message_shows_no_secret_and_nothing_that_acts_on_a_screen(hub: Hub) -> None:
-    args = {"password": "hunter2", "note": "a\x1b[2Jb\u202ec", "long": "x" * 5000}
+    args = {"password": "hunter2", "note": "a\x1b[2Jb\u202ec\nanswer: https://evil.example", "long": "x" * 5000}
     key = tokens.make("approver", "ann", now=0.0)[1]
-    reason = f"because\nanswer: https://evil.example {key} {'x' * 5000}"
-    asked = replace(
-        sample_request(args={**args, "with": key}), reason=reason, agent_path=("y" * 200,) * 50, asked_by="bot"
-    )
-    message = build_message(asked)
+    asked = replace(sample_request(args={**args, "with": key}), agent_path=("y" * 200,) * 50, asked_by="bot")
+    message = build_message(asked, arguments=("password", "note", "with", "long"))
     assert "hunter2" not in message.text
     assert key not in message.text
     assert (message.title[:6], len(message.title)) == ("bot > ", 201)
-    assert not {"\x1b", "\u202e"} & set(message.text)
-    assert len(message.text) < 2100
+    assert not {"\x1b", "\u202e", "\n"} & set(message.text), "nobody can write a line of their own into it"
+    assert len(message.text) < 1100
     shorter, longer = (sample_request(args={**args, "long": "x" * size}, call_id="c") for size in (5000, 5001))
-    assert build_message(longer).text == build_message(shorter).text, "both are cut off"
+    texts = [build_message(each, arguments=list(args)).text for each in (shorter, longer)]
+    assert texts[0] == texts[1], "both are cut off"
     assert longer.digest != shorter.digest, "what a yes is to is never cut off"
-    assert "because\\nanswer" in message.text, "nobody can write a line of their own into it"
+
+
+@pytest.mark.proves("H10")
+async def test_a_chat_service_gets_tool_agent_and_link_and_of_the_arguments_only_what_the_owner_named() -> None:
+    request = replace(
+        sample_request(args={"to": "eve", "amount": 5000, "iban": "DE00 1234"}),
+        reason="pays DE00 1234",
+        description="Pay 5000 to DE00 1234",
+        asked_by="bot",
+    )
+    async with Ear() as ear:
+        for arguments, shown in (
+            ((), "arguments: see the inbox"),
+            (("to", "amount", "unknown"), 'arguments: {"to": "eve", "amount": 5000}; others: see the inbox'),
+            (("to", "amount", "iban"), 'arguments: {"to": "eve", "amount": 5000, "iban": "DE00 1234"}'),
+        ):
+            await NotifyChannel(f"json://{ear.address}/", arguments=arguments).announce(request)
+            _, body = await ear.next()
+            sent = json.loads(body)
+            assert (sent["title"], sent["message"]) == ("bot wants to run pay", shown)
+            assert ("1234" in body) == ("iban" in arguments)
+    assert build_message(replace(request, args=freeze({}))).text == "no arguments"
+
+
+async def test_each_person_is_shown_the_arguments_that_the_owner_named_for_them(hub: Hub) -> None:
+    pocket, ann = person("ann")
+    other, bob = person("bob")
+    async with telling(hub, ann, replace(bob, arguments=("amount",))):
+        await ask(hub, args=freeze({"to": "eve", "amount": 5000}))
+        texts = [(await each.next()).text.partition("\n")[0] for each in (pocket, other)]
+    assert texts == ["arguments: see the inbox", 'arguments: {"amount": 5000}; others: see the inbox']
 
 
 async def test_people_are_reminded_and_others_are_told_when_nobody_answers(hub: Hub) -> None:
@@ -266,7 +294,7 @@ async def test_the_hub_page_shows_the_body_of_a_webhook_as_it_is(hub: Hub) -> No
 
 
 @pytest.mark.proves("H10")
-def test_the_data_of_a_message_shows_no_more_than_its_text() -> None:
+def test_the_data_of_a_message_shows_no_secret_and_nothing_that_acts_on_a_screen() -> None:
     hidden = "a\x1b[2Jb\u202ec"
     args = {"password": "hunter2", hidden: [hidden, {"api_key": "hunter2", "n": 5}], "a\\x1b[2Jb\\u202ec": 6}
     key = tokens.make("approver", "ann", now=0.0)[1]
@@ -278,7 +306,7 @@ def test_the_data_of_a_message_shows_no_more_than_its_text() -> None:
     assert "hunter2" not in data
     assert key not in data
     assert told.rule is not None
-    assert not {"\x1b", "\u202e"} & set(told.description + told.reason + told.rule + told.text)
+    assert not {"\x1b", "\u202e"} & set(told.description + told.reason + told.rule)
     shown = "a\\x1b[2Jb\\u202ec"
     assert told.args == {
         "password": "[redacted]",
@@ -288,7 +316,7 @@ def test_the_data_of_a_message_shows_no_more_than_its_text() -> None:
     assert not told.args_cut
 
 
-def test_long_arguments_are_cut_in_the_data_as_in_the_text() -> None:
+def test_long_arguments_are_cut_in_the_data_too() -> None:
     message = build_message(sample_request(args={"first": 1, "text": "x" * 900, "more": "y" * 900, "last": "z" * 900}))
     assert message.args_cut
     assert (message.args["first"], message.args["text"]) == (1, "x" * 900)
@@ -315,6 +343,7 @@ async def test_a_channel_tells_through_a_service_and_leaves_the_answer_to_others
         ("people: [{name: ann, to: ['env:NOT_SET_HERE']}]", "does not have; set it"),
         ("webhooks: [{url: 'http://127.0.0.1.evil.example/', secret: whsec_eA==}]", "must be https"),
         ("webhooks: [{url: 'https://a.example', secret: whsec_ü}]", "write `whsec_` followed by base64"),
+        ("people: [{name: ann, to: ['json://x'], arguments: to}]", "arguments"),
         ("peeple: []", "unknown key 'peeple'"),
     ],
 )
@@ -331,11 +360,11 @@ def test_a_file_names_people_and_programs(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HOOK_SECRET", SECRET)
     file = tmp_path / "notices.yaml"
     file.write_text(
-        "people: [{name: ann, roles: [ops], to: ['json://127.0.0.1:1/']}]\n"
+        "people: [{name: ann, roles: [ops], arguments: [to, amount], to: ['json://127.0.0.1:1/']}]\n"
         "webhooks: [{url: 'https://ci.example/hook', secret: 'env:HOOK_SECRET', project: shop}]\n"
     )
     ann, program = read_notices(file)
-    assert (ann.name, ann.roles, ann.project) == ("ann", ("ops",), "*")
+    assert (ann.name, ann.roles, ann.project, ann.arguments) == ("ann", ("ops",), "*", ("to", "amount"))
     assert (program.name, program.project) == ("", "shop")
 
 
@@ -343,3 +372,8 @@ def test_a_service_that_nobody_knows_is_refused_without_telling_its_password() -
     with pytest.raises(ConfigurationError) as caught:
         NotifyChannel("nonsense://user:hunter2@x")
     assert "hunter2" not in str(caught.value)
+
+
+def test_arguments_that_are_one_text_are_refused_with_the_way_to_write_them() -> None:
+    with pytest.raises(ConfigurationError, match=r"is a list of names; write \['to'\]"):
+        NotifyChannel("json://127.0.0.1:1/", arguments="to")

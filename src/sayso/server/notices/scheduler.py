@@ -35,6 +35,7 @@ class Recipient(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""  # of a person, whose notices have a sign-in link
     roles: tuple[str, ...] = ()
     project: str = EVERY_PROJECT
+    arguments: tuple[str, ...] = ()  # names of those whose values the text of a notice may show
 
     def wants(self, request: ApprovalRequest, event: Event, now: float) -> bool:
         """Whether to notify this recipient: a person is notified only if entitled to approve."""
@@ -188,7 +189,8 @@ class Notices:
     async def _send_all(self, request: ApprovalRequest, event: Event, at: float | None) -> None:
         now = self._hub.clock.now()
         recipients = [each for each in self._recipients if each.wants(request, event, now)]
-        await asyncio.gather(*(self._send(each, build_message(request, event, at=at)) for each in recipients))
+        messages = (build_message(request, event, at=at, arguments=each.arguments) for each in recipients)
+        await asyncio.gather(*map(self._send, recipients, messages))
 
     async def _send(self, recipient: Recipient, message: Message) -> None:
         if recipient.name:

@@ -36,6 +36,7 @@ _SHAPE = record(
                     "name": text("who it is; the link in a message signs them in under this name"),
                     "roles": list_of("roles", text("a role")),
                     "project": text("only questions of this project; left out, of all"),
+                    "arguments": list_of("arguments", text("the name of an argument that messages may show")),
                     "to": list_of("where", text("an Apprise URL, or env:NAME for one in the environment")),
                 },
                 required=("name", "to"),
@@ -84,6 +85,7 @@ def _person_recipient(given: Mapping[str, Any]) -> Recipient:
         name=given["name"],
         roles=tuple(given.get("roles", ())),
         project=given.get("project", EVERY_PROJECT),
+        arguments=tuple(given.get("arguments", ())),
     )
 
 
