@@ -135,6 +135,12 @@ async with session.get(url, headers=headers) as resp:
 ===
 int pin = 13; digitalWrite(pin, HIGH);
 ===
+fields = ("password", "email", "token")
+===
+del_tokens = {x.lower() for x in self.del_tokens}
+===
+os.environ.setdefault("TOKEN_URL", "https://x.example/token")
+===
 val secretary = Employee(name = "Eve", role = "secretary")
 ===
 compass = bypass(first_pass=1, second_pass=2)

@@ -166,6 +166,7 @@ def _line(name: str, template: str, password: str) -> tuple[str, Any, str]:
     return name, {"command": template.replace("@@", password)}, password
 
 
+SIGNS = "Qx7!mZr2#kLp"
 PW, TRICKY, RANDOM = "Tr0ub4dor&3x"[:9] + "zq", "p@ss:w0rd/x#1", draw(24)
 LINES_OF_TEXT = [
     _line("curl -u", "curl -u ann:@@ https://api.example.com/x", PW),
@@ -267,6 +268,23 @@ LINES_OF_TEXT = [
     _line("shadow", "root:@@:19000:0:99999:7:::", f"$6${draw(16)}${draw(86)}"),
     _line("WireGuard", "[Interface]\nPrivateKey = @@\n", b64(32)),
     _line("Django", "SECRET_KEY = '@@'", "django-insecure-" + draw(40)),
+    _line("name and word", "rclone config create x s3 secret_access_key @@", draw(40)),
+    _line("define", "define('DB_PASSWORD', '@@');", SIGNS),
+    _line("header in code", 'headers.set("X-Api-Key", "@@")', SIGNS),
+    _line("login in code", "requests.get(url, auth=('ann', '@@'))", SIGNS),
+    _line("password with #", "git remote add o https://ann:@@@git.example.com/a/b", SIGNS),
+    _line("German", "Passwort: @@", SIGNS),
+    _line("pw:", "pw: @@", SIGNS),
+    _line("header of a function", "curl -H 'x-functions-key: @@' https://x.example", SIGNS),
+    _line("gh secret", "gh secret set NAME --body @@", SIGNS),
+    _line("here string", "wrangler secret put NAME <<< @@", SIGNS),
+    _line("SetEnv", "SetEnv DB_PASSWORD @@", SIGNS),
+    _line("helm", "helm upgrade x y --set postgresql.auth.password=@@", SIGNS),
+    _line("terraform", "TF_VAR_db_password=@@ terraform apply", SIGNS),
+    _line("lftp", "lftp -u ann,@@ ftp.example.com", SIGNS),
+    _line("Twilio token", "TWILIO_AUTH_TOKEN=@@", hexa(32)),
+    _line("Datadog", "DD_API_KEY=@@ datadog-agent run", hexa(32)),
+    _line("Postmark", "X-Postmark-Server-Token: @@", uuid4()),
     _line("wget", "wget --user=ann --password=@@ https://x.example", PW),
 ]
 VALUES: list[tuple[str, Any, str]] = [
@@ -277,6 +295,8 @@ VALUES: list[tuple[str, Any, str]] = [
         "credentials", "connection_string", "openai_key", "webhook_secret", "otp", "master_key", "account_key",
         "dbPassword",
         "MYSQL_ROOT_PASSWORD", "recovery_code", "password2", "new_password", "jwt", "dsn", "service_role_key",
+        "csrf", "security_answer", "basic_auth",
+        "GITHUB_PAT", "wifi_psk", "sas_token",
         "keypass",
     )),
     ("argument key", {"key": RANDOM}, RANDOM),

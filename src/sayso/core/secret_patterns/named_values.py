@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from sayso.core.secret_patterns.names import Secrecy, looks_random, secrecy, words
 from sayso.core.secret_patterns.token_formats import Span, has_any
 
-# A text without any of these has no name of a secret; the second list is of names that are said in a sentence.
+# A text without any of these has no name of a secret.
 _HINTS = (
     "key", "pass", "token", "secret", "pw", "auth", "cred", "sig", "cookie", "pat", "code", "pin", "otp", "sess", "sid",
     "jwt", "dsn", "psk", "conn", "mnemonic", "seed", "salt", "hmac", "cv", "bearer",
+    "srf", "kennwort", "contrase", "senha",
 )  # fmt: skip
-_SPOKEN_HINTS = ("key", "pass", "token", "secret", "pin", "identified", "bearer", "basic ", "apikey", "ssws", "bot ")
 
 _NAMED = re.compile(
     r"(?<![\w.$-])(?P<name>[\w.$-]++)(?P<close>[\\\"'`\]]{0,5})(?P<gap>[ \t]{0,4})"
@@ -39,6 +39,12 @@ _SET = re.compile(
     r"(?:\b(?:ENV|setenv|setx|set -[gUx]{1,3}|configure set|config set)[ \t]{1,4}(?P<name>[\w./:-]{2,120}+)[ \t]{1,4}"
     r"|(?:--from-literal[= ]|\bsecrets? set |\bkv put \S{1,100} )[\"']?[\w.-]{1,80}+=)"
 )
+_LOGIN = re.compile(  # a user and a password in a row
+    r"(?i:\b(?:auth|creds?|credentials))[\"']?[ \t]{0,2}[=:][ \t]{0,2}[(\[][ \t]{0,2}"
+    r"[\"'][^\"'\n]{0,80}[\"'],[ \t]{0,2}(?P<name>)(?=[\"'])"
+)
+_CALLED = re.compile(r"(?P<quote>[\"'])(?P<name>[\w.-]{2,80}+)(?P=quote)[ \t]{0,2},[ \t]{0,4}(?=[\"'])")
+_COMPOUND = re.compile(r"(?<![\w.-])(?P<name>[A-Za-z][A-Za-z0-9]{0,40}+[_-][\w-]{1,60}+)[ \t]{1,4}(?=[^\s=:-]\S{7})")
 _SCHEME = re.compile(
     r"\b(?i:bearer|basic|token|ssws|apikey|negotiate|splunk|genie[kK]ey|flyv1|bot|key)[ \t]{1,4}(?=\S{8})"
 )
@@ -46,7 +52,7 @@ _LINE = re.compile(r"(?i:digest|oauth|aws4-hmac-sha256|signature|hawk)\s[^\n]*")
 
 _QUOTED = re.compile(r"[rbufRBUF]{0,2}(?:\"((?:[^\"\\\n]|\\.)*+)|'((?:[^'\\\n]|\\.)*+)|`((?:[^`\\]|\\.)*+))")
 _ESCAPED = re.compile(r"\\{1,3}[\"']([^\"'\\\n]*)")
-_BLOCK = re.compile(r"[|>][+-]?[ \t]{0,4}\n(?P<indent>[ \t]{1,40})(?P<block>[^\n]*(?:\n(?P=indent)[^\n]*)*)")
+_BLOCK = re.compile(r"[|>][+-]?[ \t]{0,4}\n(?P<indent>[ \t]{1,40})(?P<block>[^\n]*(?:\n(?P=indent)[^\n]*){0,40})")
 _BARE = re.compile(r"(?:[^\s\"'`;&|<>,)}\]\\]|[,)}\]\\](?=[^\s\"'`;&|<>,)}\]\\])(?![\w.-]{1,40}[=:]))+")
 _SHORTEST_PIN = 4
 _JUDGED = 160  # characters of a value, or of the line before it, that are enough to judge it
@@ -55,12 +61,12 @@ _COOKIE = re.compile(r"[^\s\"'=;]{1,80}=[^\n\"']*")
 
 _REFERENCE = re.compile(
     r"\$\{.*|\$\(.*|\$[A-Z_][A-Z0-9_]*|\$env:\w+|\{\{.*|\{[A-Za-z_][A-Za-z_.]*\}?|<[^>]*>|%\w+%|%\(\w+\)s|%[sdr]"
-    r"|\[[A-Za-z _-]*\]?|@[\w-]*[./][\w./-]+|[*.x#?•…_-]+"
+    r"|\[[A-Za-z _-]*\]?|(?:self|this|os\.environ|process\.env)[.\[][A-Za-z_.]+|@[\w-]*[./][\w./-]+|[*.x#?•…_-]+"
     r"|(?i:<?your[-_ ].*|.*[-_ ]here>?|env[.:].*|ref[+:].*|vault:.*|op://.*|arn:.*|file:.*)",
     re.DOTALL,
 )
 _EXPRESSION = re.compile(
-    r"[A-Za-z_][A-Za-z_.:]{2,}[(\[{].*|[(\[{](?:[\"'\s$(\[{].*|[A-Za-z_]*:?)|(?:(?:self|this|os|process|config|cfg|conf"
+    r"[A-Za-z_][A-Za-z_.:]{2,}[(\[{].*|[(\[{](?:[\"'\s$(\[{].*|[A-Za-z_.]*[:(\[]?)|(?:(?:self|this|os|process|config|cfg|conf"
     r"|settings|env|req|request|res|resp|response|args|opts|options|params|ctx|context|data|body|user|app|state|props|session"
     r"|credentials|event|var|local|module|input|inputs|secrets|github|steps|values|st|window|document|client|auth|account|row"
     r"|item|obj|result|kwargs|import|field|fields|std|crypto|models|types|typing|pydantic|serializers|sa|db|forms|z|t)"
@@ -91,6 +97,7 @@ _TYPE = re.compile(r"(?:[A-Z][a-z]+){2,6}|[a-z_]+_(?:str|string|info|param|value
 _LIKE_PASSWORD = re.compile(r"(?i)pass|pw|pin|phrase|secret|cred|mnemonic|seed")
 _WITH_BLANKS = re.compile(r"(?i)auth|cookie|conn|dsn")
 _MEANING = re.compile(r"[^\W_]")
+_MIXED = re.compile(r"(?=[^/(]*[0-9])(?=[^/(]*[A-Za-z])[^/()\[\]=:]{6,}")
 _SHORT_NUMBER = re.compile(r"-?[0-9_.,]{1,5}[kKMB%]?")
 _NUMERIC = re.compile(r"(?i)pin|otp|pass|pw|cv|code")
 _FOLDER = re.compile(r"(?:[/~.]|[A-Za-z]:\\).*")
@@ -98,18 +105,31 @@ _FOLDER = re.compile(r"(?:[/~.]|[A-Za-z]:\\).*")
 
 def find_named(text: str, lower: str) -> Iterator[Span]:
     """Yield where a text holds a value beside the name of a secret; `lower` is the text in lower case."""
-    if ("=" in text or ":" in text or ">" in text) and has_any(_HINTS, lower):
+    if has_any(_HINTS, lower):
+        yield from _near_names(text, lower)
+    if "identified" in lower or "basic " in lower or "ssws" in lower or "bot " in lower:
+        yield from _after_scheme(text)
+        yield from _spoken(text)
+    if " set" in lower or "setx" in lower or "literal" in text or "kv put" in text:
+        yield from _beside(_SET, text)
+
+
+def _near_names(text: str, lower: str) -> Iterator[Span]:
+    if "=" in text or ":" in text or ">" in text:
         yield from _assigned(text)
     if not (" " in text or "\n" in text or "\t" in text):
         return
-    if has_any(_SPOKEN_HINTS, lower):
-        yield from _after_scheme(text)
-        yield from _spoken(text)
-    if "-" in text and has_any(_HINTS, lower):
+    yield from _after_scheme(text)
+    yield from _spoken(text)
+    yield from _beside(_COMPOUND, text, mixed=True)
+    if "-" in text:
         yield from _beside(_FLAG, text)
-    if "value" in lower and ("name" in lower or "key" in lower or "var" in lower or "header" in lower):
+    if "," in text:
+        yield from _beside(_CALLED, text, mixed=True)
+        yield from _beside(_LOGIN, text)
+    if "value" in lower:
         yield from _beside(_PAIR, text)
-    if " set" in lower or "setx" in lower or "ENV " in text or "literal" in text or "kv put" in text:
+    if "ENV " in text:
         yield from _beside(_SET, text)
 
 
@@ -139,7 +159,12 @@ def _last_part(name: str) -> str:
 
 
 def _in_element(text: str, found: re.Match[str]) -> bool:
-    return text[found.start() - 1 : found.start()] == "<" and text[found.end() : found.end() + 1] not in {" ", "\n", ""}
+    return text[found.start() - 1 : found.start()] == "<" and text[found.end() : found.end() + 1] not in {
+        " ",
+        "\n",
+        "@",
+        "",
+    }
 
 
 def _in_two_words(text: str, at: int, name: str) -> Secrecy:
@@ -163,7 +188,7 @@ def _value_after(text: str, found: re.Match[str], level: Secrecy) -> Span | None
         return None
     pattern = _IN_QUERY if asked else _LINE if _LINE.match(text, at, at + _JUDGED) else _BARE
     bare = pattern.match(text, at, at + _JUDGED)
-    if level is Secrecy.CODE and not tight:
+    if level is Secrecy.CODE and not tight and not (bare and _MIXED.fullmatch(bare[0])):
         level = Secrecy.WEAK
     as_code = not asked and not name.startswith("-") and not (name.isupper() and (tight or sep == ":"))
     if bare is None or (as_code and _is_prose(text, bare, name)):
@@ -246,15 +271,19 @@ def _is_variable(value: str, name: str) -> bool:
     return named and not _INVENTED.match(value)
 
 
-def _beside(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
-    """Yield the values behind names that a pattern finds; without a name, every value is a secret."""
+def _beside(pattern: re.Pattern[str], text: str, *, mixed: bool = False) -> Iterator[Span]:
+    """Yield the values behind names that a pattern finds; without a name, every value is a secret.
+
+    `mixed` asks for a value that is no plain word, where a list of names looks the same.
+    """
     end = 0
     for found in pattern.finditer(text):
         level = secrecy(found["name"]) if found["name"] else Secrecy.SECRET
         if level is Secrecy.NONE or found.start() < end:
             continue
         value = _quoted(text, found.end()) or _bare(text, found.end())
-        if value and _is_secret(text[slice(*value)], "", level):
+        shown = text[slice(*value)] if value else ""
+        if value and _is_secret(shown, "", level) and (not mixed or _MIXED.fullmatch(shown)):
             end = value[1]
             yield value
 
@@ -281,9 +310,6 @@ def _looks_made(value: str, scheme: str) -> bool:
     if not _MADE.fullmatch(value):
         return False
     return value.endswith("=") or _NO_WORD.search(value) is not None
-
-
-_MIXED = re.compile(r"(?=[^/(]*[0-9])(?=[^/(]*[A-Za-z])[^/()\[\]=:]{6,}")
 
 
 def _spoken(text: str) -> Iterator[Span]:

@@ -30,15 +30,15 @@ _SECRET = words("""
     credentials creds authorization jwt totp mnemonic psk connstr sessid phpsessid jsessionid sessionid authtoken
     userpwd
 """)
-_SECRET_AT_THE_END = words("cookie cookies pin otp cvv cvc dsn bearer")
+_SECRET_AT_THE_END = words("cookie cookies pin otp cvv cvc dsn bearer csrf xsrf")
 _SECRET_IN_DATA = words("pw pass pat auth pswd")
 _GLUED = re.compile(
-    r"passw(?:or)?d|passphrase|passcode|secret(?!ar)|token(?!i[sz])|api_?key|credential|seed_phrase"
+    r"passw(?:or)?[dt]|kennwort|contrase|senha|passphrase|passcode|secret(?!ar)|token(?!i[sz])|api_?key|credential|seed_phrase"
     r"|(?:^|_)(?:db|user|store|key|root|my|admin|smtp|mail|ftp|sql|pg|mysql|ssh|ldap|bind|new|old|truststore|keystore)pass"
     r"(?![a-z])"
 )
 _GLUED_LAST = re.compile(
-    r"(?:connection_?str(?:ing)?|conn_?str|(?:recovery|backup|verification|security|mfa|2fa|one_time|pin|otp)_codes?)$"
+    r"(?:connection_?str(?:ing)?|conn_?str|(?:recovery|backup|verification|security|mfa|2fa|one_time|pin|otp)_codes?|security_answer)$"
 )
 # Before `key`: what is used like a password, and what only finds a thing.
 _KEY_OF_SECRET = words("""
@@ -78,7 +78,7 @@ _ABOUT = words("""
     refs reference arn location source env var kind scope scopes audience issuer index position offset stdin samples
     bucket rotation cost price rate ratio probability logprobs embedding embeddings vocab vault backend middleware
     module plugin consent banner domain samesite flow grant layer set sets group groups lifetime validity minutes
-    seconds days hours window cached details stats
+    seconds days hours window cached details stats fd cmd command
 """)
 _ID_OF_SECRET = words("secret sessid access")  # `secret_id`, `access_key_id`; the id of a token is none
 _ASKING = words("is has show hide require requires required use uses needs allow allows enable disable skip no without")
@@ -120,7 +120,7 @@ def _by_last_word(parts: list[str]) -> Secrecy:
     last, before = parts[-1].rstrip("0123456789"), parts[-2] if len(parts) > 1 else ""
     if last in {"key", "keys"}:
         return _of_key(parts[:-1])
-    if last in {"sig", "signature", "salt", "code", "sid", "hmac", "seed"}:
+    if last in {"sig", "signature", "salt", "code", "sid", "hmac", "seed", "assertion"}:
         return Secrecy.WEAK
     if last in _SECRET_AT_THE_END:
         return Secrecy.SECRET
@@ -134,7 +134,7 @@ def _by_last_word(parts: list[str]) -> Secrecy:
 def _of_key(before: list[str]) -> Secrecy:
     if not before:
         return Secrecy.WEAK
-    if before[-1] in _KEY_OF_SECRET or before[-1] in _SECRET or before[-1] == "api":
+    if before[0] == "x" or before[-1] in _KEY_OF_SECRET or before[-1] in _SECRET or before[-1] == "api":
         return Secrecy.SECRET
     return Secrecy.NONE if before[-1] in _KEY_OF_A_THING else Secrecy.WEAK
 

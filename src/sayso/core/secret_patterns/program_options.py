@@ -56,12 +56,15 @@ _ELSEWHERE = re.compile(
     r"|\bwpa_passphrase[ \t]{1,4}\S{1,80}[ \t]{1,4}(?P<wpa>\S+)"
     r"|\bnet[ \t]{1,4}user[ \t]{1,4}\w{1,80}[ \t]{1,4}(?P<windows>[^\s/]\S*)"
     r"|(?<=\s)/p:(?P<rdp>\S+)"
+    r"|\bsecrets?[ \t]{1,4}(?:set|put|add|create)[ \t]{1,4}[^\n;|]{1,120}?[ \t](?:--body[ =]|-b[ =]?)[\"']?"
+    r"(?P<body>[^\s\"']+)"
+    r"|(?i:pass|secret|token|login)[^\n;|]{0,120}?<<<[ \t]{0,4}[\"']?(?P<here>[^\s\"']+)"
     r"|\bsqlplus[ \t]{1,4}[\w-]{1,40}/(?P<oracle>[^\s@]+)@"
     r"|(?:\bmachine\s{1,4}\S{1,120}|\bdefault)\s{1,8}login\s{1,4}\S{1,120}\s{1,8}(?:account\s{1,4}\S{1,80}\s{1,8})?"
     r"password\s{1,4}(?P<netrc>\S+)"
     r"|\b[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:(?P<pgpass>[^\s\"'>]+)(?=[^\n]{0,40}\.pgpass)"
 )
-_ELSEWHERE_HINTS = ("pass", "login", "echo ", "vault", "net user", "/p:", "sqlplus", "add_user")
+_ELSEWHERE_HINTS = ("pass", "login", "echo ", "vault", "net user", "/p:", "sqlplus", "add_user", "secret", "<<<")
 
 
 def find_in_commands(text: str, lower: str) -> Iterator[Span]:

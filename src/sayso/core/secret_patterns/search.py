@@ -18,6 +18,7 @@ _DATABASE = re.compile(  # their passwords are often written as they are, with `
     r"\b(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb|oracle|ldaps?|smtps?|s?ftp)"
     r"(?:\+\w{1,20})?://([^\s:/@\"']{0,128}:(?!\d{2,5}[/,?])[^\s\"'<>`\\]{1,256})@"
 )
+_ODD = re.compile(r"(?<=://)[^\s:/@\"'?#]{1,128}:(?!\d{1,5}[/,?#])[^\s\"'<>`\\]{1,256}?(?=@(?!sha256:))")
 _ORACLE = re.compile(r"\bjdbc:oracle:\w{1,10}:[^/\s:]{1,80}/([^@\s]{1,256})@")
 _PLACEHOLDER = re.compile(r"(?:\$\{?[A-Z_][A-Z0-9_]*\}?|\$?\{[\w.]*\}|<[^>]*>|\*+|x+|%s|\{\{.*\}\}|\.{3})")
 _TOKEN_AS_USER = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z]).{16,}|.{24,}")
@@ -46,6 +47,7 @@ def _in_urls(text: str) -> Iterator[Span]:
         return
     if "://" in text:
         yield from (found.span() for found in _USERINFO.finditer(text) if _is_credential(found[0]))
+        yield from (found.span() for found in _ODD.finditer(text) if _is_credential(found[0]))
         yield from (found.span(1) for found in _DATABASE.finditer(text) if _is_credential(found[1]))
     if "jdbc:oracle" in text:
         yield from (found.span(1) for found in _ORACLE.finditer(text))
