@@ -64,7 +64,7 @@ def test_secrets_in_steps_are_not_shown_and_the_limit_holds() -> None:
     steps = [("login", {"password": "hunter2"}), ("pay", {"amount": 5})]
     run(ApprovalRunner(agent_of(tools, *steps)[0], permission_manager=manager_of(person)), "call")
     assert person.read == [
-        ["user: go", "agent: calls login(password=[redacted])", 'tool: login: {"token": [redacted]}']
+        ["user: go", 'agent: calls login(password="[redacted]")', 'tool: login: {"token": "[redacted]"}']
     ]
     nothing = manager_of(person, conversation="none")
     run(ApprovalRunner(agent_of(tools, *steps)[0], permission_manager=nothing), "call")

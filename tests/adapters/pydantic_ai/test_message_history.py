@@ -124,14 +124,14 @@ class Row:
     [
         ("x" * 5000, "x" * 199 + "…"),
         ("the key is sk-aaaaaaaaaaaaaaaaaaaaaaaa", "the key is [redacted]"),
-        ({"password": "hunter2", "n": 1}, '{"password": [redacted], "n": 1}'),
+        ({"password": "hunter2", "n": 1}, '{"password": "[redacted]", "n": 1}'),
         (
             Account.model_validate({"owner": "bob", "password": "hunter2"}),
-            '{"owner": "bob", "password": [redacted], "pin": "[redacted]"}',
+            '{"owner": "bob", "password": "[redacted]", "pin": "[redacted]"}',
         ),
         (
             [Row("a", "t0k3n"), BinaryContent(b"x", media_type="image/png")],
-            '[{"name": "a", "token": [redacted]}, "[image]"]',
+            '[{"name": "a", "token": "[redacted]"}, "[image]"]',
         ),
         (BinaryContent(b"x", media_type="image/png"), "[image]"),
         (None, "null"),
