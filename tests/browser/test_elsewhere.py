@@ -36,7 +36,7 @@ async def team(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Team]
     folder: Path = tmp_path_factory.mktemp("team")
     async with Ear() as phone, Ear() as program:
         (folder / "notices.yaml").write_text(
-            f"people: [{{name: ann, roles: [ops], to: ['json://{phone.address}/']}}]\n"
+            f"people: [{{name: ann, roles: [ops], arguments: [purpose, password], to: ['json://{phone.address}/']}}]\n"
             f"webhooks: [{{url: 'http://{program.address}/hook', secret: 'env:HOOK'}}]\n"
         )
         with Accounts() as accounts:
