@@ -21,6 +21,7 @@ from benchmarks.timing import Effort
 
 CONNECTIONS = 32
 ANSWERS = 4_000
+ONE_AT_A_TIME = 400
 TRIPS = {1: 200, 64: 2_000, 1024: 4_000}  # round trips per turn, by how many wait at a time
 LISTENERS = 1_000
 EVENTS = 10  # events per turn
@@ -102,7 +103,20 @@ def answers(effort: Effort) -> list[Row]:
     ]
 
 
-def _answer(child: Child, count: int) -> Turn:
+def default_installation(effort: Effort) -> list[Row]:
+    """Let one person answer, one request after the other, at a hub without the extra for speed."""
+    count = effort.count(ONE_AT_A_TIME)
+    with serving("raw", "memory", "plain") as children:
+        p50: dict[str, list[float]] = {kind: [] for kind in children}
+        for _ in range(_rounds(effort)):
+            for kind, child in children.items():
+                p50[kind].append(_answer(child, count, connections=1).p50)
+    ours = p50["plain"]
+    limit, peer = compare(ours, p50["raw"]), compare(ours, p50["memory"], at_most(4))
+    return [row("P13", "POST p50, no uvloop; peer: uvloop", ours, limit=limit, peer=peer)]
+
+
+def _answer(child: Child, count: int, *, connections: int = CONNECTIONS) -> Turn:
     ids = child.ask(count)
     tokens = child.tokens("approver")
     messages = [
@@ -110,7 +124,7 @@ def _answer(child: Child, count: int) -> Turn:
         for number, each in enumerate(ids)
     ]
     used, start = child.do("cpu"), time.perf_counter()
-    took = drive(child.port, messages, connections=CONNECTIONS)
+    took = drive(child.port, messages, connections=connections)
     return Turn.from_latencies(took, time.perf_counter() - start, child.do("cpu") - used)
 
 
@@ -241,4 +255,4 @@ def _rounds(effort: Effort) -> int:
     return max(3, effort.rounds // 3)
 
 
-MEASUREMENTS = (answers, round_trips, fan_out, hub_lag)
+MEASUREMENTS = (answers, default_installation, round_trips, fan_out, hub_lag)

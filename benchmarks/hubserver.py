@@ -1,6 +1,6 @@
 """Servers under test, the hub and the bare ones: one process each, controlled by lines of JSON on standard input.
 
-The bare ones have no auth, check nothing and keep nothing. All of them are served by uvicorn with uvloop and h11.
+The bare ones have no auth, check nothing and keep nothing. All but `plain` are served by uvicorn with uvloop and h11.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from sayso.server.services.throttle import Throttle
 from sayso.stores.memory import MemoryStore
 from sayso.stores.sqlite import SqliteStore
 
-Kind = Literal["raw", "starlette", "fastapi", "memory", "durable"]
+Kind = Literal["raw", "starlette", "fastapi", "memory", "durable", "plain"]
 Command = Callable[[dict[str, Any]], Awaitable[object]]
-OURS = frozenset({"memory", "durable"})
+OURS = frozenset({"memory", "durable", "plain"})  # `plain` is `memory` as installed by default: without uvloop
 NAMES = 20  # people and agents; the hub has limits for each of them
 
 
@@ -242,7 +242,7 @@ async def main(kind: Kind, folder: Path) -> None:
     facts: dict[str, Any] = {"port": listener.getsockname()[1]}
     commands: dict[str, Command] = {"lag": _lag, "cpu": _cpu}
     if kind in OURS:
-        ours = Ours(MemoryStore() if kind == "memory" else SqliteStore(folder / "hub.db"))
+        ours = Ours(SqliteStore(folder / "hub.db") if kind == "durable" else MemoryStore())
         facts |= await ours.tokens()
         commands |= {"ask": ours.ask, "rest": ours.wait_until_idle, "large": ours.large}
         serving: uvicorn.Server = create_server(create_app(ours.hub), ours.hub)
@@ -264,5 +264,6 @@ def _print_json(facts: object) -> None:
 
 
 if __name__ == "__main__":
-    start = run_hub if sys.argv[1] in OURS else uvloop.run  # each on the runner that it is deployed with
+    # Each on the runner that it is deployed with.
+    start = asyncio.run if sys.argv[1] == "plain" else run_hub if sys.argv[1] in OURS else uvloop.run
     start(main(sys.argv[1], Path(sys.argv[2])))  # type: ignore[arg-type] - one of the words above

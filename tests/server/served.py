@@ -46,7 +46,7 @@ class Served:
         self.do(_started(self.hub))
 
     def stop(self) -> None:
-        self._server.should_exit = True
+        self.server.should_exit = True
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
@@ -56,9 +56,9 @@ class Served:
         taken = bind("127.0.0.1", 0)
         self.port = taken.getsockname()[1]
         self.hub = Hub(self.store, **self._settings)
-        self._server: HubServer = create_server(create_app(self.hub), self.hub, proxy=self._proxy)
+        self.server: HubServer = create_server(create_app(self.hub), self.hub, proxy=self._proxy)
         self._running.set()
-        await self._server.serve(sockets=[taken])
+        await self.server.serve(sockets=[taken])
         await self.store.aclose()
 
     @property

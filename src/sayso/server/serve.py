@@ -1,7 +1,4 @@
-"""Serving a hub with uvicorn: bind the address, choose the event loop, shut down gracefully.
-
-Tests: tests/cli/test_serve.py
-"""
+"""Serving a hub with uvicorn: bind the address, choose the event loop, shut down gracefully."""
 
 from __future__ import annotations
 
@@ -83,8 +80,10 @@ def bind(host: str, port: int) -> socket.socket:
         ConfigurationError: the address cannot be bound.
     """
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # asyncio sets TCP_NODELAY only on connections of a socket that names its protocol. Without it, the end of an
+        # answer waits for a delayed acknowledgement, 40 ms.
+        listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if "TCP_USER_TIMEOUT" in vars(socket):
