@@ -92,7 +92,7 @@ async def test_the_hub_says_in_its_own_words_what_a_scope_stands_for(served: Ser
 
 async def test_every_scope_that_sayso_offers_is_taken(served: Served) -> None:
     agent = served.agent("builder", "shop")
-    async with ApprovalController(mode="defer", store=agent, policy=SHELL) as controller:
+    async with ApprovalController(mode="defer", store=agent, policy=SHELL, clock=served.hub.clock) as controller:
         outcome = await controller.review(ToolCall(tool="shell", args={"command": "git add . && git commit -m x"}))
     await agent.aclose()
     assert isinstance(outcome, Pending)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from sayso.core.model import ParkedRun
-from sayso.core.ports import QueuedWrite
+from sayso.core.ports import STORABLE_TEXT, QueuedWrite
 
 MEDIA = "application/vnd.sayso.v1+msgpack"
 FAMILY = "application/vnd.sayso."  # the prefix of all versions
@@ -19,11 +19,13 @@ MOST_ROWS = 1000
 MOST_NEWS = 500
 UNKNOWN_REQUEST = "unknown_request"  # the kind of a problem that the client raises as `UnknownRequest`
 
-Id = Annotated[str, msgspec.Meta(max_length=64)]
-Text = Annotated[str, msgspec.Meta(max_length=1000)]
+Id = Annotated[str, msgspec.Meta(max_length=64, pattern=STORABLE_TEXT)]
+Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=STORABLE_TEXT)]
+Key = Annotated[str, msgspec.Meta(max_length=1000)]  # any text: names of nested runs contain NUL, and stores hash them
+Note = Annotated[str, msgspec.Meta(max_length=10_000, pattern=STORABLE_TEXT)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)]
 Wait = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)]
-Time = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
+Time = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]  # by the agent's clock: the hub goes by its own
 
 
 class AgentMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -54,7 +56,7 @@ class FindCallId(AgentMessage, frozen=True):
 class Get(AgentMessage, frozen=True):
     """Read requests."""
 
-    ids: Annotated[tuple[Id, ...], msgspec.Meta(max_length=MOST_ROWS)]
+    ids: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MOST_ROWS)]
 
 
 class GetPending(AgentMessage, frozen=True):
@@ -96,7 +98,7 @@ class Close(AgentMessage, frozen=True):
     id: Id
     status: Literal["withdrawn", "expired"]
     now: Time
-    note: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
+    note: Note | None = None
     decided_at: Time | None = None
     unattended: bool = False
 
@@ -119,7 +121,7 @@ class Spend(AgentMessage, frozen=True):
 class Park(AgentMessage, frozen=True):
     """Store the state of a suspended run."""
 
-    name: Text
+    name: Key
     state: bytes
     run: ParkedRun | None = None
 
@@ -127,13 +129,13 @@ class Park(AgentMessage, frozen=True):
 class GetParked(AgentMessage, frozen=True):
     """Read the state of a suspended run."""
 
-    name: Text
+    name: Key
 
 
 class Unpark(AgentMessage, frozen=True):
     """Delete the state of a suspended run, and return it."""
 
-    name: Text
+    name: Key
     attempt: Id
 
 

@@ -31,6 +31,7 @@ class EntryBody(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown
 
     at: float
     step: str
+    agent_at: float | None = None  # by the clock of a remote agent, where the hub has set `at`
     tool: str = ""
     project: str = ""
     asked_by: str = ""

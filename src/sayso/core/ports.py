@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Hook = Callable[[AuditEntry], None]  # called with every step of every call, after the decision
 QueuedWrite = tuple[str, Result] | bytes  # the result of a used request, or an encoded audit line
+STORABLE_TEXT = r"^[^\x00]*$"  # a text that every store can keep as such: PostgreSQL has none with NUL
 
 
 class Clock(Protocol):

@@ -16,7 +16,7 @@ from sayso.server import openapi
 from sayso.server.http import problems
 from sayso.server.http.logs import AccessLog
 from sayso.server.hub import Hub
-from sayso.server.middleware import AllowedHosts, AttachHub, BodyLimits, SameOrigin, SecurityHeaders
+from sayso.server.middleware import AllowedHosts, AttachHub, BodyLimits, SameOrigin, SecurityHeaders, StorableAddress
 from sayso.server.routes import approvals, audit_and_remembered, health, page, runs, sign_in, websocket
 from sayso.server.routes.agents import rest, rpc
 
@@ -53,6 +53,7 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
     # The last one added is the outermost.
     app.add_middleware(BodyLimits, hub=hub)
     app.add_middleware(SameOrigin)
+    app.add_middleware(StorableAddress)
     app.add_middleware(AllowedHosts, names=allowed_hosts)
     app.add_middleware(AccessLog)
     app.add_middleware(SecurityHeaders)

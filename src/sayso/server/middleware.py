@@ -116,6 +116,16 @@ def _is_address(name: str) -> bool:
     return True
 
 
+class StorableAddress(RejectingMiddleware):
+    """Rejects an address with NUL in its path or query: a store cannot look that up."""
+
+    def check(self, scope: Scope) -> None:
+        """Check the path and the query."""
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            sentence = "the address contains the character NUL, which a store cannot keep"
+            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence)
+
+
 class SameOrigin(RejectingMiddleware):
     """CSRF protection: rejects cross-origin requests, also over WebSocket, which has no same-origin policy."""
 

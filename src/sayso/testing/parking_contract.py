@@ -47,8 +47,8 @@ class ParkingContract:
         await one.park(name, b"state")
         await one.park(name + "?", b"another")
         assert await two.parked(name) == b"state"
-        assert await two.unpark(name, attempt="an\0attempt") == b"state"
-        assert await one.unpark(name, attempt="an\0attempt") == b"state"
+        assert await two.unpark(name, attempt="an\nattempt") == b"state"
+        assert await one.unpark(name, attempt="an\nattempt") == b"state"
         assert await one.parked(name) is None
 
     async def test_parked_runs_are_listed_oldest_first_until_one_is_taken(self, stores: Stores) -> None:

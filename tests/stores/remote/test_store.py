@@ -40,7 +40,8 @@ from sayso import (
 )
 from sayso.adapters.pydantic_ai import Approvals
 from sayso.core import audit, tokens
-from sayso.core.model import AuditEntry, Denied, Remembered, Status
+from sayso.core.approvers import Seen
+from sayso.core.model import AuditEntry, Denied, ParkedRun, Remembered, Status
 from sayso.core.ports import Store
 from sayso.errors import ConfigurationError, NotEntitled, StoreError, UnknownRequest
 from sayso.server.routes.agents.namespace import AgentNamespace
@@ -82,7 +83,17 @@ class AtHub(RemoteStore):
     """An agent's store, and for what only people do, the hub's own."""
 
     people: Store
+    hub_clock: FixedClock
     space = AgentNamespace("", "builder")
+
+    async def mark_seen(self, request_id: str, seen: Seen) -> ApprovalRequest:
+        self.hub_clock.advance(seen.at - self.hub_clock.now())  # a hub notes its own time
+        return await super().mark_seen(request_id, seen)
+
+    async def park(self, name: str, state: bytes, run: ParkedRun | None = None) -> None:
+        if run is not None:
+            self.hub_clock.advance(run.parked_at - self.hub_clock.now())
+        await super().park(name, state, run)
 
     async def close(
         self,
@@ -122,10 +133,12 @@ class TestRemoteStore(StoreContract):
 
     @pytest.fixture
     async def stores(self, tmp_path: Path) -> AsyncGenerator[tuple[Store, Store]]:
-        with Served(tmp_path / "sayso.db", clock=FixedClock(0.0)) as served:  # the times are those of the tests
+        clock = FixedClock(0.0)  # the times are those of the tests
+        with Served(tmp_path / "sayso.db", clock=clock) as served:
             token = served.token()
             one, two = AtHub(served.url, token=token), AtHub(served.url, token=token)
             one.people = two.people = served.store
+            one.hub_clock = two.hub_clock = clock
             yield one, two
             await one.aclose()
             await two.aclose()
@@ -223,7 +236,8 @@ async def test_a_withdrawal_whose_line_is_cut_is_written_once(
     line.cut("close", where)
     note = ApprovalDecision(approved=False, note="not wanted", decided_at=2.0)
     closed = await agent.close(request.id, "withdrawn", note, now=2.0)
-    assert (closed.status, closed.decision, len(line.cut_off)) == ("withdrawn", note, 1)
+    assert closed.decision is not None
+    assert (closed.status, closed.decision.note, len(line.cut_off)) == ("withdrawn", "not wanted", 1)
     assert await steps(served) == ["asked", "withdrawn"]
 
 
@@ -243,7 +257,7 @@ async def test_what_is_told_over_a_cut_line_is_written_once_and_in_order(
     await agent.flush()
     assert (agent.backlog, len(line.cut_off)) == (0, 3)
     told = [entry async for entry in audit.entries(served.store) if entry["step"] == "returned"]
-    assert [entry["at"] for entry in told] == [float(number) for number in range(1200)]
+    assert [entry["agent_at"] for entry in told] == [float(number) for number in range(1200)]
     assert {(entry["asked_by"], entry["session"]) for entry in told} == {("builder", "/builder/s1")}
     assert await audit.verify(served.store) == 1203
 

@@ -45,11 +45,12 @@ _PAGE = 1000
 _HEAD = 16
 _STEPS = get_args(Step)
 _COLUMNS = (
-    *("number", "at", "step", "tool", "agent_path", "session", "run", "call_id", "request_id", "args", "final_args"),
-    *("digest", "approval", "because", "rule", "by", "cause", "reason", "who", "channel", "note", "remember"),
-    *("decided_at", "remembered_id", "scope", "result", "seconds", "error", "hash"),
+    *("number", "at", "agent_at", "step", "tool", "agent_path", "session", "run", "call_id", "request_id", "args"),
+    *("final_args", "digest", "approval", "because", "rule", "by", "cause", "reason", "who", "channel", "note"),
+    *("remember", "decided_at", "remembered_id", "scope", "result", "seconds", "error", "hash"),
 )
 _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # full-width forms too: some spreadsheets accept them
+_TIMES = frozenset({"at", "agent_at", "decided_at"})
 EntryFields = dict[str, Any]
 
 
@@ -155,7 +156,7 @@ def _entry_line(entry: Mapping[str, Any]) -> str:
 
 
 def _field_text(name: str, value: object) -> str:
-    if name in {"at", "decided_at"} and isinstance(value, float | int):
+    if name in _TIMES and isinstance(value, float | int):
         return moment(value)
     if name == "agent_path" and isinstance(value, list):
         return " > ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType] - JSON is untyped
@@ -284,7 +285,7 @@ def _csv_writer(file: IO[str]) -> Callable[[EntryFields], object]:
 
 def _cell(name: str, value: object) -> object:
     """Return a CSV cell; a leading formula character is escaped (CSV injection)."""
-    if value is None or (isinstance(value, int | float) and name not in {"at", "decided_at"}):
+    if value is None or (isinstance(value, int | float) and name not in _TIMES):
         return value
     text = visible(_field_text(name, value))
     return f"'{text}" if _FORMULA.match(text) else text

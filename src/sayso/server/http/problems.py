@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from sayso.core import json_codec
+from sayso.core.ports import STORABLE_TEXT
 from sayso.errors import CanonicalError, StoreError, UnknownRequest
 from sayso.server.http.headers import SECURITY_HEADERS
 
@@ -28,6 +29,10 @@ except ImportError as error:
 _LOG = logging.getLogger("sayso.server")
 MEDIA_TYPE = "application/problem+json"
 _MOST_MISTAKES = 10
+_NOT_STORABLE = {  # as msgspec and pydantic put it, and in words
+    f"matching regex {STORABLE_TEXT!r}": "without the character NUL, which a store cannot keep",
+    f"match pattern '{STORABLE_TEXT}'": "be without the character NUL, which a store cannot keep",
+}
 _DETAILS = {
     HTTPStatus.NOT_FOUND: "there is nothing at this address",
     HTTPStatus.METHOD_NOT_ALLOWED: "this address does not take that method",
@@ -104,13 +109,20 @@ def unknown_request() -> HttpProblem:
 def _validation_problem(mistakes: Iterable[Any]) -> HttpProblem:
     """Name the invalid fields without their values, which may be long or secret."""
     errors = [
-        {"place": ".".join(str(part) for part in each["loc"]), "message": str(each["msg"])}
+        {"place": ".".join(str(part) for part in each["loc"]), "message": in_words(str(each["msg"]))}
         for each in itertools.islice(mistakes, _MOST_MISTAKES)
     ]
     sentence = "; ".join(f"{each['place']}: {each['message']}" for each in errors)
     if [each["place"] for each in errors] == ["body"]:  # most often, the Content-Type is not JSON
         sentence += "; send a JSON object, with the header Content-Type: application/json"
     return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, errors=errors)
+
+
+def in_words(message: str) -> str:
+    """Return a message of a validator with words in the place of the pattern of storable texts."""
+    for pattern, words in _NOT_STORABLE.items():
+        message = message.replace(pattern, words)
+    return message
 
 
 async def _handle_unexpected(_: Request, __: Exception) -> Response:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sayso.core.conversation import Role
 from sayso.core.model import DescribedBy, Remember, ScopeKind, Status
+from sayso.core.ports import STORABLE_TEXT
 
 Args = dict[str, Any]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -29,7 +30,9 @@ class AnswerModel(BodyModel):
 
     outcome: Literal["proceed_once", "proceed_always", "cancel", "modify"] | None = None
     approved: bool | None = Field(default=None, description="In place of `outcome`.")
-    note: str | None = Field(default=None, max_length=10_000, description="The agent is told it.")
+    note: str | None = Field(
+        default=None, max_length=10_000, pattern=STORABLE_TEXT, description="The agent is told it."
+    )
     args: Args | None = Field(default=None, description="All arguments, where they are to differ from those shown.")
     remember: Remember | None = None
     scope: ScopeKind | None = Field(default=None, description="For which calls it is remembered.")

@@ -31,10 +31,15 @@ if TYPE_CHECKING:
 _ID = re.compile(r"[0-9a-f]{12}7[0-9a-f]{19}")
 _TIME = 12  # hex digits of an id that hold its creation time in milliseconds
 _DAY = 24 * 3600 * 1000
-_SHORT, _MIDDLE, _LONG = 200, 1000, 100_000  # characters
-_MOST = 50  # names of an agent's path, scopes, parts of a scope, roles, people
+SHORT, LONG = 200, 100_000  # characters
+_MIDDLE = 1000
+MOST_NAMES = 50  # names of an agent's path, scopes, parts of a scope, roles, people
 _MOST_OF_RUN = 200  # requests and external calls that one run waits for
 LATEST = 1e11  # seconds since the epoch
+LONGEST_EXPIRY = 365 * 24 * 3600.0  # seconds
+# What a call says may contain NUL, as its arguments may: stores keep that packed.
+_NAMES = frozenset({"tool", "digest", "schema hash", "rule", "language", "agent path"})
+_HAS_NUL = "contains the character NUL, which a store cannot keep"
 
 
 class AgentNamespace(msgspec.Struct, frozen=True):
@@ -58,7 +63,7 @@ class AgentNamespace(msgspec.Struct, frozen=True):
 
     def to_store(self, request: ApprovalRequest, now: float) -> ApprovalRequest:
         """Validate a new request, and set owner, session prefix, scopes and times from the hub's own data."""
-        _check_request(request)
+        _check_request(request, now)
         return replace(
             request,
             project=self.project,
@@ -83,18 +88,21 @@ class AgentNamespace(msgspec.Struct, frozen=True):
         """Whether the agent has parked this run."""
         return (run.project, run.parked_by) == (self.project, self.agent)
 
-    def run_to_store(self, run: ParkedRun) -> ParkedRun:
-        """Set owner and session prefix of a parked run from the hub's own data."""
+    def run_to_store(self, run: ParkedRun, now: float) -> ParkedRun:
+        """Set owner, session prefix and time of a parked run from the hub's own data."""
         if not all(map(_ID.fullmatch, (run.id, *run.requests))):
             raise _rejection("the ids of its run, and of what that waits for, are not ones that sayso makes")
+        if int(run.id[:_TIME], 16) > int(new_id()[:_TIME], 16) + _DAY:  # runs are sorted by id
+            raise _rejection("the id of its run is of a later day; check the clock of the agent's machine")
         names = (run.agent, run.framework, *run.calls)
-        if any(len(name) > _SHORT for name in names) or len(run.session) > _MIDDLE:
+        if any(len(name) > SHORT for name in names) or len(run.session) > _MIDDLE:
             raise _rejection("its run has names that are too long")
+        if any("\0" in name for name in (run.agent, run.framework)):
+            raise _rejection(f"a name of its run {_HAS_NUL}")
         if len(run.requests) + len(run.calls) > _MOST_OF_RUN:
             raise _rejection(f"its run waits for more than {_MOST_OF_RUN} answers and results")
-        if not (math.isfinite(run.parked_at) and 0 <= run.parked_at < LATEST):
-            raise _rejection("the time of its run is not a time")
-        return replace(run, project=self.project, parked_by=self.agent, session=self.prefix + run.session)
+        session = self.prefix + run.session
+        return replace(run, project=self.project, parked_by=self.agent, session=session, parked_at=now)
 
     def run_to_agent(self, run: ParkedRun) -> ParkedRun:
         """Return a parked run with the session name that the agent uses."""
@@ -104,7 +112,7 @@ class AgentNamespace(msgspec.Struct, frozen=True):
         return session.startswith(self.prefix)
 
 
-def _check_request(request: ApprovalRequest) -> None:
+def _check_request(request: ApprovalRequest, now: float) -> None:
     """Reject a request that is not a new question, or that could not be shown."""
     if not _ID.fullmatch(request.id):
         raise _rejection("its id is not one that sayso makes")
@@ -115,10 +123,8 @@ def _check_request(request: ApprovalRequest) -> None:
         raise _rejection("it is not a new question: only people at the hub answer")
     if request.approval not in {"required", "once_per_session"}:
         raise _rejection("nobody needs to be asked about it")
-    for name, text, most in (*_texts(request), *_scope_texts(request.scopes)):
-        if len(text) > most:
-            raise _rejection(f"its {name} is longer than {most} characters")
-    _check_numbers(request)
+    _check_texts(request)
+    _check_numbers(request, now)
     _check_parameters(request.parameters)
     try:
         shown = None if request.presentation is None else request.presentation.metadata
@@ -129,34 +135,42 @@ def _check_request(request: ApprovalRequest) -> None:
         raise _rejection(str(error)) from error
 
 
+def _check_texts(request: ApprovalRequest) -> None:
+    for name, text, most in (*_texts(request), *_scope_texts(request.scopes)):
+        if len(text) > most:
+            raise _rejection(f"its {name} is longer than {most} characters")
+        if name in _NAMES and "\0" in text:
+            raise _rejection(f"its {name} {_HAS_NUL}")
+
+
 def _texts(request: ApprovalRequest) -> Iterator[tuple[str, str, int]]:
-    yield "tool", request.tool_name, _SHORT
+    yield "tool", request.tool_name, SHORT
     yield "session", request.session, _MIDDLE
     yield "run", request.run, _MIDDLE
     yield "call id", request.tool_call_id, _MIDDLE
-    yield "digest", request.digest, _SHORT
-    yield "schema hash", request.schema_hash, _SHORT
-    yield "description", request.description, _LONG
-    yield "summary", request.summary or "", _LONG
-    yield "reason", request.reason, _LONG
-    yield "parameters", request.parameters, _LONG
+    yield "digest", request.digest, SHORT
+    yield "schema hash", request.schema_hash, SHORT
+    yield "description", request.description, LONG
+    yield "summary", request.summary or "", LONG
+    yield "reason", request.reason, LONG
+    yield "parameters", request.parameters, LONG
     if request.rule is not None:
         yield "rule", request.rule.source + request.rule.key, _MIDDLE
     shown = request.presentation
     if shown is not None:
         yield "title", shown.title or "", _MIDDLE
-        yield "language", (shown.language or "") + (shown.content_type or "") + (shown.type or ""), _SHORT
-    if len(request.agent_path) > _MOST:
-        raise _rejection(f"it comes through more than {_MOST} agents")
-    yield from (("agent path", name, _SHORT) for name in request.agent_path)
+        yield "language", (shown.language or "") + (shown.content_type or "") + (shown.type or ""), SHORT
+    if len(request.agent_path) > MOST_NAMES:
+        raise _rejection(f"it comes through more than {MOST_NAMES} agents")
+    yield from (("agent path", name, SHORT) for name in request.agent_path)
 
 
 def _scope_texts(offered: tuple[Scope, ...], depth: int = 0) -> Iterator[tuple[str, str, int]]:
-    if len(offered) > _MOST or (offered and depth > 1):
-        raise _rejection(f"it offers more than {_MOST} scopes, or parts of parts")
+    if len(offered) > MOST_NAMES or (offered and depth > 1):
+        raise _rejection(f"it offers more than {MOST_NAMES} scopes, or parts of parts")
     for scope in offered:
-        yield "scope", scope.key, _LONG
-        yield "label of a scope", scope.label, _LONG
+        yield "scope", scope.key, LONG
+        yield "label of a scope", scope.label, LONG
         yield from _scope_texts(scope.parts, depth + 1)
 
 
@@ -175,20 +189,24 @@ def _checked_scope(request: ApprovalRequest, scope: Scope) -> Scope:
     parts = [_checked_scope(request, part) for part in scope.parts]
     named = scopes.combined_scope(parts) if parts else scopes.scope_from_key(scope.key, request)
     if named is None or (named.kind, named.key) != (scope.kind, scope.key):
-        raise _rejection(f"its scope {scope.label[:_SHORT]!r} is not one that sayso offers for this call")
+        raise _rejection(f"its scope {scope.label[:SHORT]!r} is not one that sayso offers for this call")
     return named
 
 
-def _check_numbers(request: ApprovalRequest) -> None:
+def _check_numbers(request: ApprovalRequest, now: float) -> None:
     wanted = request.approvers
     numbers = [request.asked_at, request.expires_at, request.remember_max]
     if wanted is not None:
         numbers += [wanted.remind, None if wanted.escalate is None else wanted.escalate.after]
         roles = [*wanted.roles, *([wanted.escalate.role] if wanted.escalate else [])]
-        if not 1 <= wanted.count <= _MOST or len(roles) > _MOST or any(len(role) > _SHORT for role in roles):
+        if not 1 <= wanted.count <= MOST_NAMES or len(roles) > MOST_NAMES or any(len(role) > SHORT for role in roles):
             raise _rejection("it asks for too many people, or for roles with long names")
+        if any("\0" in role for role in roles):
+            raise _rejection(f"a role {_HAS_NUL}")
     if any(number is not None and not (math.isfinite(number) and 0 <= number < LATEST) for number in numbers):
         raise _rejection("one of its times is not a time")
+    if request.expires_at is not None and request.expires_at > now + LONGEST_EXPIRY + _DAY / 1000:  # clocks differ
+        raise _rejection(f"it would stay open for more than {LONGEST_EXPIRY / 86400:.0f} days")
 
 
 def _check_parameters(parameters: str) -> None:

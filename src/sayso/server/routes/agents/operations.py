@@ -102,17 +102,18 @@ class AgentOperations:
             raise UnknownRequest(f"no request has the id {request_id!r}")
         return request
 
-    async def claim_request(self, request_id: str, now: float, attempt: str) -> bool:
+    async def claim_request(self, request_id: str, attempt: str) -> bool:
         """Claim an approval, which works once; a retry with the same attempt gets the same result."""
         await self.own_request(request_id)
-        return await self.store.claim(request_id, now=now, attempt=self.attempt_key("claim", request_id, attempt))
+        key = self.attempt_key("claim", request_id, attempt)
+        return await self.store.claim(request_id, now=self.hub.clock.now(), attempt=key)
 
     def attempt_key(self, operation: str, about: str, attempt: str) -> str:
         """Return the idempotency key of an attempt, in the namespace of the agent, the operation and its object."""
         return f"{self.namespace.prefix}{operation}/{about}/{attempt}" if attempt else ""
 
     async def check_audit_line(self, sent: bytes) -> bytes:
-        """Validate an agent's audit line, and set project, agent and decision from the hub's own data."""
+        """Validate an agent's audit line, and set time, project, agent and decision from the hub's own data."""
         try:
             line = msgspec.json.decode(sent, type=audit.EntryBody)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -123,6 +124,7 @@ class AgentOperations:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "this is no line of the audit: its time is not a time")
         request = await self.own_request_or_none(line.request_id)
         found = self._decision_behind(line, request)
+        line.at, line.agent_at = self.hub.clock.now(), line.at  # retention goes by `at`
         line.project, line.asked_by = self.namespace.project, self.namespace.agent
         line.session = self.namespace.prefix + line.session
         line.who, line.channel, line.decided_at = (found.who, found.channel, found.decided_at) if found else (None,) * 3

@@ -14,24 +14,27 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sayso.core import json_codec
-from sayso.core.agent_protocol import Id
+from sayso.core.agent_protocol import Id, Note, Text
 from sayso.core.approvers import Approvers
 from sayso.core.conversation import ConversationMessage
 from sayso.core.model import ApprovalDecision, ApprovalPresentation, ApprovalRequest, Result, ToolCall, new_id
+from sayso.core.ports import STORABLE_TEXT
 from sayso.errors import CanonicalError
-from sayso.server.http import schemas
+from sayso.server.http import problems, schemas
 from sayso.server.http.problems import HttpProblem
 from sayso.server.http.strict_json import read_object
 from sayso.server.identity import Agent
 from sayso.server.middleware import LARGEST_BODY
 from sayso.server.openapi import ok_response, problem_responses
+from sayso.server.routes.agents.namespace import LONG, LONGEST_EXPIRY, MOST_NAMES, SHORT
 from sayso.server.routes.agents.operations import AgentOperations, map_errors
 
 routes = APIRouter(prefix="/requests", tags=["agents"])
 
-_LONGEST = 365 * 24 * 3600.0
 _REFUSALS = (400, 401, 403, 404, 408, 413, 429, 503)
 
+Name = Annotated[str, msgspec.Meta(max_length=SHORT, pattern=STORABLE_TEXT)]
+LongText = Annotated[str, msgspec.Meta(max_length=LONG, pattern=STORABLE_TEXT)]
 Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it to be closed.")]
 
 
@@ -42,15 +45,15 @@ class AskBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     question, and another call is refused.
     """
 
-    tool: str
+    tool: Name
     args: dict[str, Any] = {}
-    description: str = ""
-    reason: str = ""
-    session: str = ""
-    run: str = ""
-    call_id: str = msgspec.field(default_factory=new_id)
-    agent_path: tuple[str, ...] = ()
-    expires_in: Annotated[float, msgspec.Meta(gt=0, le=_LONGEST)] | None = None
+    description: LongText = ""
+    reason: LongText = ""
+    session: Text = ""
+    run: Text = ""
+    call_id: Text = msgspec.field(default_factory=new_id)
+    agent_path: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
+    expires_in: Annotated[float, msgspec.Meta(gt=0, le=LONGEST_EXPIRY)] | None = None
     parameters: dict[str, Any] | None = None
     presentation: ApprovalPresentation | None = None
     approvers: Approvers | None = None
@@ -60,7 +63,7 @@ class AskBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class WithdrawBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why no answer is wanted any more; `unattended` if nobody can be asked where the agent runs."""
 
-    note: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
+    note: Note | None = None
     unattended: bool = False
 
 
@@ -107,7 +110,7 @@ class RestOperations(AgentOperations):
         try:
             return msgspec.convert(read_object(body or b"{}"), kind)
         except (CanonicalError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-            sentence = str(error).replace("the arguments", "the body")
+            sentence = problems.in_words(str(error)).replace("the arguments", "the body")
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this cannot be read: {sentence}") from error
 
     def respond(self, request: ApprovalRequest, status: HTTPStatus = HTTPStatus.OK, **facts: Any) -> Response:  # noqa: ANN401
@@ -185,7 +188,7 @@ async def claim(request_id: str, request: Request, agent: Agent) -> Response:
     operations = RestOperations(request, agent)
     use = await operations.read_json(ClaimBody)
     with map_errors():
-        won = await operations.claim_request(request_id, operations.hub.clock.now(), use.attempt)
+        won = await operations.claim_request(request_id, use.attempt)
         return operations.respond(await operations.own_request(request_id), claimed=won)
 
 

@@ -20,6 +20,7 @@ from sayso.core.model import ApprovalDecision, ParkedRun
 from sayso.core.msgpack_codec import pack_request, unpack_request
 from sayso.errors import CanonicalError, StoreError
 from sayso.server import identity
+from sayso.server.http import problems
 from sayso.server.http.problems import HttpProblem
 from sayso.server.middleware import LARGEST_BODY
 from sayso.server.routes.agents.operations import AgentOperations, map_errors
@@ -85,22 +86,23 @@ class RpcOperations(AgentOperations):
     async def mark_seen(self, message: protocol.MarkSeen) -> bytes:
         """Mark a request as viewed; the channel records that the agent reported it."""
         await self.own_request(message.id)
-        seen = Seen(who=message.who, channel=f"{message.channel} at {self.namespace.agent}", at=message.at)
+        channel = f"{message.channel} at {self.namespace.agent}"
+        seen = Seen(who=message.who, channel=channel, at=self.hub.clock.now())
         return self._packed(await self.store.mark_seen(message.id, seen))
 
     async def close(self, message: protocol.Close) -> bytes:
         """Close a request without an answer; the message type allows no other status."""
-        decision = None
+        decision, now = None, self.hub.clock.now()
         if message.status == "withdrawn" and message.decided_at is not None:
             decision = ApprovalDecision(
-                approved=False, note=message.note, decided_at=message.decided_at, unattended=message.unattended
+                approved=False, note=message.note, decided_at=now, unattended=message.unattended
             )
         await self.own_request(message.id)
-        return self._packed(await self.store.close(message.id, message.status, decision, now=message.now))
+        return self._packed(await self.store.close(message.id, message.status, decision, now=now))
 
     async def claim(self, message: protocol.Claim) -> bool:
         """See `Store.claim`."""
-        return await self.claim_request(message.id, message.now, message.attempt)
+        return await self.claim_request(message.id, message.attempt)
 
     async def spend(self, message: protocol.Spend) -> bool:
         """See `Store.spend`."""
@@ -111,7 +113,7 @@ class RpcOperations(AgentOperations):
 
     async def park(self, message: protocol.Park) -> None:
         """See `Store.park`."""
-        run = None if message.run is None else self.namespace.run_to_store(message.run)
+        run = None if message.run is None else self.namespace.run_to_store(message.run, self.hub.clock.now())
         if run is not None and run.id != message.name:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "a run is parked under its own id, and no other name")
         await self.store.park(self.namespace.prefix + message.name, message.state, run)
@@ -181,7 +183,8 @@ async def _handle_operation(request: Request) -> Response:
     try:
         message = msgspec.msgpack.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"this is no message to {operation!r}: {error}") from error
+        sentence = f"this is no message to {operation!r}: {problems.in_words(str(error))}"
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, sentence) from error
     with map_errors():
         answer = await handle(operations, message)
     return Response(msgspec.msgpack.encode(answer), media_type=protocol.MEDIA)
