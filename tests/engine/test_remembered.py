@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -530,8 +531,8 @@ def test_a_no_just_remembered_is_not_forgotten_by_an_older_list_that_comes_late(
 class HeldStore(SlowStore):
     """A store that takes its time over a change, and then says what a test wants."""
 
-    def __init__(self, error: Exception | None = None) -> None:
-        super().__init__()
+    def __init__(self, error: Exception | None = None, *known: Remembered) -> None:
+        super().__init__(*known)
         self.error = error
         self.asked, self.goes_on = threading.Barrier(2, timeout=20), threading.Barrier(2, timeout=20)
 
@@ -543,22 +544,25 @@ class HeldStore(SlowStore):
         return super().remember(added, dropped)
 
 
-def add_while_held(store: HeldStore, memory: ApprovalMemory, *added: Remembered, meanwhile: Callable[[], None]) -> None:
-    """Add this, and do something while the store has not answered yet."""
+def while_held(store: HeldStore, change: Callable[[], object], *, meanwhile: Callable[[], None]) -> None:
+    """Change what is remembered, and do something while the store has not answered yet."""
     with ThreadPoolExecutor(1) as other:
-        adding = other.submit(memory.add, *added)
+        changing = other.submit(change)
         store.asked.wait()
         try:
             meanwhile()
         finally:
             store.goes_on.wait()
-        adding.result(20)
+        changing.result(20)
+
+
+REFUSED_OR_FAILED = pytest.mark.parametrize(
+    "error", [NotEntitled("only people"), StoreError("the disk is full")], ids=["refused", "failed"]
+)
 
 
 @pytest.mark.proves("H9")
-@pytest.mark.parametrize(
-    "error", [NotEntitled("only people"), StoreError("the disk is full")], ids=["refused", "failed"]
-)
+@REFUSED_OR_FAILED
 def test_a_yes_that_the_store_does_not_take_is_never_found(error: Exception) -> None:
     store = HeldStore(error)
     memory = ApprovalMemory(store=store)
@@ -567,7 +571,7 @@ def test_a_yes_that_the_store_does_not_take_is_never_found(error: Exception) -> 
         assert (found(memory), memory.list(), bool(memory)) == (None, [], False)
 
     with pytest.raises(type(error)):
-        add_while_held(store, memory, a_decision(), meanwhile=nothing_is_found)
+        while_held(store, lambda: memory.add(a_decision()), meanwhile=nothing_is_found)
     nothing_is_found()
     store.tell([])
     nothing_is_found()
@@ -584,7 +588,7 @@ def test_a_yes_that_was_revoked_before_its_store_had_answered_does_not_come_back
         assert found(memory) == yes
         store.tell([])
 
-    add_while_held(store, memory, yes, meanwhile=revoked_elsewhere)
+    while_held(store, lambda: memory.add(yes), meanwhile=revoked_elsewhere)
     assert found(memory) is None
 
 
@@ -599,10 +603,48 @@ def test_a_no_stands_before_the_store_has_answered_and_if_it_fails_or_refuses() 
             assert found(memory) == no
 
         with pytest.raises(type(error)) if error else contextlib.nullcontext():
-            add_while_held(store, memory, no, meanwhile=it_stands)
+            while_held(store, partial(memory.add, no), meanwhile=it_stands)
         assert found(memory) == no
         store.tell([])
         assert found(memory) == no
+
+
+@pytest.mark.proves("H9")
+@REFUSED_OR_FAILED
+@pytest.mark.parametrize("forget", ["revoke", "clear"])
+def test_a_no_stands_until_the_store_has_taken_its_revocation(error: Exception, forget: str) -> None:
+    no, yes = a_decision(approved=False), a_decision()
+    store = HeldStore(error, no, yes)
+    memory = ApprovalMemory(store=store)
+
+    def it_stands() -> None:
+        assert found(memory) == no
+
+    with pytest.raises(type(error)):
+        while_held(store, memory.clear if forget == "clear" else lambda: memory.revoke(no.id), meanwhile=it_stands)
+    it_stands()
+    store.tell([no, yes])
+    it_stands()
+
+
+@pytest.mark.proves("H9")
+def test_a_no_ends_when_the_store_has_taken_its_revocation() -> None:
+    no = a_decision(approved=False)
+    store = HeldStore(None, no)
+    memory = ApprovalMemory(store=store)
+    while_held(store, lambda: memory.revoke(no.id), meanwhile=lambda: None)
+    store.tell([no])  # an older list, which comes late
+    assert (found(memory), memory.list()) == (None, [])
+
+
+@pytest.mark.proves("H9")
+def test_a_refused_revocation_does_not_bring_back_a_yes_that_somebody_else_has_revoked() -> None:
+    yes = a_decision()
+    store = HeldStore(NotEntitled("only people"), yes)
+    memory = ApprovalMemory(store=store)
+    with pytest.raises(NotEntitled):
+        while_held(store, memory.clear, meanwhile=lambda: store.tell([]))
+    assert (found(memory), memory.list()) == (None, [])
 
 
 @pytest.mark.proves("H1", "H9")

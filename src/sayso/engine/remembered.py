@@ -41,6 +41,7 @@ class ApprovalMemory:
         self._dropped: set[str] = set()
         self._unsynced_denials: dict[str, Remembered] = {}
         self._lists_received = 0  # from the store
+        self._stored: Sequence[Remembered] = ()  # the last of these lists
         self._store = store
         if store is not None:
             store.attach(self._on_store_change)
@@ -224,42 +225,55 @@ class ApprovalMemory:
         return self._store is store
 
     def _drop(self, ids: Sequence[str], reason: str) -> bool:
+        """Drop records: a yes ends at once, a no when the store has accepted it."""
         with self._lock:
-            gone = [each for each in map(self._remove, ids) if each is not None]
-            if self._store is not None:
-                # An older list of the store, from before this, must not bring them back.
-                self._dropped.update(ids)
-                for each in ids:
-                    self._unsynced_denials.pop(each, None)
-        if self._store is None:
-            return bool(gone)
-        try:
-            there = self._store.remember([], ids)  # also records that this process has not received yet
-        except NotEntitled:
-            with self._lock:  # a hidden record may be a no, which is still valid
-                self._dropped.difference_update(ids)
-                for each in gone:
-                    self._put(each)
-            raise
-        for each in gone:
-            self._store.record(_revocation(each, reason, self._clock.now()))
-        if not there and not gone:
-            with self._lock:
+            gone = [self._by_id[each] for each in ids if each in self._by_id]
+            denials = {each.id for each in gone if not each.decision.approved}
+            self._hide(each for each in ids if each not in denials)
+        there = 0 if self._store is None else self._drop_in_store(self._store, ids)
+        with self._lock:
+            self._hide(denials)
+            for each in ids:
+                self._unsynced_denials.pop(each, None)
+            if not there and not gone:
                 self._dropped.difference_update(ids)  # there was nothing to drop, so nothing may be hidden later
+        if self._store is not None:
+            for each in gone:
+                self._store.record(_revocation(each, reason, self._clock.now()))
         return there > 0 or bool(gone)
+
+    def _drop_in_store(self, store: Store, ids: Sequence[str]) -> int:
+        try:
+            return store.remember([], ids)  # also records that this process has not received yet
+        except NotEntitled:
+            with self._lock:  # as the store has it now: one of them may have been revoked meanwhile
+                self._dropped.difference_update(ids)
+                self._rebuild()
+            raise
+
+    def _hide(self, ids: Iterable[str]) -> None:
+        """Remove records; an older list of the store, from before this, must not bring them back."""
+        for each in ids:
+            self._remove(each)
+            if self._store is not None:
+                self._dropped.add(each)
 
     def _on_store_change(self, known: Sequence[Remembered]) -> None:
         with self._lock:
             self._lists_received += 1
+            self._stored = known
             self._dropped.intersection_update(each.id for each in known)
             for each in known:
                 self._unsynced_denials.pop(each.id, None)
-            kept = [each for each in (*known, *self._unsynced_denials.values()) if each.id not in self._dropped]
-            by_key: dict[str, tuple[Remembered, ...]] = {}
-            for each in kept:
-                by_key[each.scope.key] = (*by_key.get(each.scope.key, ()), each)
-            # Replaced as a whole: a concurrent reader must not miss a no.
-            self._by_key, self._by_id = by_key, {each.id: each for each in kept}
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        kept = [each for each in (*self._stored, *self._unsynced_denials.values()) if each.id not in self._dropped]
+        by_key: dict[str, tuple[Remembered, ...]] = {}
+        for each in kept:
+            by_key[each.scope.key] = (*by_key.get(each.scope.key, ()), each)
+        # Replaced as a whole: a concurrent reader must not miss a no.
+        self._by_key, self._by_id = by_key, {each.id: each for each in kept}
 
     # Readers take no lock: each value of `_by_key` is replaced whole, never changed.
     def _put(self, remembered: Remembered) -> None:
