@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Never, TypeVar, cast
@@ -215,6 +215,22 @@ def canonical(args: FrozenDict, name: str = "args") -> bytes:
         except (OverflowError, UnicodeEncodeError):
             pass  # the slow path below encodes big integers, and names the text with a lone surrogate
     return _encode(_tag(args, (name,)))
+
+
+def is_same_value(left: object, right: object) -> bool:
+    """Whether two frozen arguments are the same object, or equal data of the same type: 1 is neither True nor 1.0."""
+    if left is right:
+        return True
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        ours, theirs = cast("Mapping[str, object]", left), cast("Mapping[str, object]", right)
+        return ours.keys() == theirs.keys() and all(is_same_value(ours[name], theirs[name]) for name in ours)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        mine, others = cast("Sequence[object]", left), cast("Sequence[object]", right)
+        return type(mine) is type(others) and len(mine) == len(others) and all(map(is_same_value, mine, others))
+    try:
+        return canonical(freeze({"": left})) == canonical(freeze({"": right}))
+    except CanonicalError:  # not comparable
+        return False
 
 
 def storable(args: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from sayso.core.canonical import canonical, freeze
-from sayso.errors import CanonicalError, ConfigurationError
+from sayso.core.canonical import freeze, is_same_value
+from sayso.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sayso.core.conversation import ConversationMessage, Role
@@ -153,7 +153,7 @@ def current_grant(deed: Deed | None = None, /, **args: object) -> Grant | None:
     if found is None or (deed is not None and deed not in found.outcome.deeds):
         return None
     given = found.outcome.args
-    same = all(_is_same_value(freeze({"": value})[""], given.get(name)) for name, value in args.items())
+    same = all(is_same_value(freeze({"": value})[""], given.get(name)) for name, value in args.items())
     return found if same else None
 
 
@@ -255,22 +255,6 @@ def consume_pre_approval(controller: ApprovalController, call: ToolCall, default
         approval = waiting[0]
         if approval.controller is not controller or approval.tool != call.tool:
             return False
-        return _is_same_value(freeze({**defaults, **approval.args}), call.args) and bool(waiting.pop())
+        return is_same_value(freeze({**defaults, **approval.args}), call.args) and bool(waiting.pop())
     except IndexError:  # there is none, or another thread has consumed it
-        return False
-
-
-def _is_same_value(left: object, right: object) -> bool:
-    """Whether two arguments are the same object, or equal data of the same type."""
-    if left is right:
-        return True
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        ours, theirs = cast("Mapping[str, object]", left), cast("Mapping[str, object]", right)
-        return ours.keys() == theirs.keys() and all(_is_same_value(ours[name], theirs[name]) for name in ours)
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        mine, others = cast("Sequence[object]", left), cast("Sequence[object]", right)
-        return type(mine) is type(others) and len(mine) == len(others) and all(map(_is_same_value, mine, others))
-    try:
-        return canonical(freeze({"": left})) == canonical(freeze({"": right}))
-    except CanonicalError:  # not comparable
         return False

@@ -131,9 +131,10 @@ async def test_edited_arguments_that_are_blocked_are_refused_and_the_question_st
     assert len(await chat.controller.pending()) == 1
 
 
-async def test_an_edit_that_comes_after_the_answer_does_not_count(chat: Chat) -> None:
+@pytest.mark.parametrize("answered", [None, {"amount": 1.0}])
+async def test_an_edit_that_comes_after_the_answer_does_not_count(chat: Chat, answered: dict[str, Any] | None) -> None:
     question = await chat.ask()
-    await chat.controller.answer(question.id, ApprovalDecision(approved=True), who="tom")
+    await chat.controller.answer(question.id, ApprovalDecision(approved=True, override_args=answered), who="tom")
     await chat.run(results=await chat.accept(ToolApproved(override_args={"amount": 1})))
     assert chat.till.ran == []
     assert "it was answered before, with other arguments than these" in chat.told[0]

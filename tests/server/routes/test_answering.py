@@ -186,6 +186,14 @@ def test_the_same_answer_twice_is_fine_and_another_one_is_not(served: Served) ->
                 assert late.json()["request"]["decision"]["who"] == "ann"
 
 
+def test_an_answer_with_data_of_another_type_is_another_answer(served: Served) -> None:
+    request = served.ask({"amount": 7})
+    with served.person() as ann:
+        assert answer(ann, request, outcome="modify", args={"amount": [1]}).status_code == 200
+        for other, status in (([1], 200), ([True], 409), ([1.0], 409)):
+            assert answer(ann, request, outcome="modify", args={"amount": other}).status_code == status
+
+
 def test_an_answer_again_with_its_own_time_is_the_same_answer(served: Served) -> None:
     request = served.ask()
     with served.person() as ann:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from pydantic_ai.messages import BaseToolReturnPart, ModelMessage, ToolCallPart
 from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
 
-from sayso.core.canonical import freeze
+from sayso.core.canonical import freeze, is_same_value
 from sayso.core.decide import refusal
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Denied
 from sayso.engine.controller import ApprovalController
@@ -133,7 +133,7 @@ class _Answers:
                 return _refused(_AMBIGUOUS)
             request = await self._give(request, ApprovalDecision(approved=True, override_args=edited))
         taken = None if request.decision is None else request.decision.override_args
-        if edited is not None and request.status == "approved" and taken != freeze(edited):
+        if edited is not None and request.status == "approved" and not is_same_value(taken, freeze(edited)):
             return _refused(_ANSWERED_OTHERWISE)
         return True  # the guard knows whether it was a yes, and to which arguments
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic_ai.tools import RunContext
 
 from sayso.adapters.pydantic_ai.durable import in_workflow, is_recoverable
+from sayso.core.canonical import is_same_value
 from sayso.core.model import Approved, Denied, ToolCall
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
@@ -144,7 +145,7 @@ class AgentGuard:
         if running is None or running.call is None or running.controller is not controller:
             return False
         outer = running.call
-        if (outer.key, outer.tool, outer.args) != (call.key, call.tool, call.args):
+        if (outer.key, outer.tool) != (call.key, call.tool) or not is_same_value(outer.args, call.args):
             return False
         verdict = await controller.policy.judge_async(call, rules)
         return verdict.approval != "blocked" and (not verdict.asks or running.by != "policy")

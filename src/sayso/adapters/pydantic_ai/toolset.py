@@ -31,7 +31,7 @@ from sayso.adapters.pydantic_ai.durable import as_step, check_engine, in_workflo
 from sayso.adapters.pydantic_ai.guard import AgentGuard, OnDenied
 from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.tool_rules import NOT_EDITED, GuardedToolsetTool, guard_tool, rules_of_asking_tool
-from sayso.core.canonical import freeze, thaw
+from sayso.core.canonical import freeze, is_same_value, thaw
 from sayso.core.model import Approved, Denied, ToolCall
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
@@ -315,9 +315,11 @@ def _materialize_iterators(args: dict[str, Any]) -> dict[str, Any]:
 
 def deny_if_changed(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any]) -> Approved | Denied:
     """Refuse a call whose arguments, which are mutable objects, were changed during the decision."""
-    same = isinstance(outcome, Denied) or freeze({name: to_plain(value) for name, value in args.items()}) == call.args
+    now = freeze({name: to_plain(value) for name, value in args.items()})
+    if isinstance(outcome, Denied) or is_same_value(now, call.args):
+        return outcome
     reason = "its arguments were changed while it was decided about"
-    return outcome if same else Denied(cause="changed", reason=reason, request_id=outcome.request_id)
+    return Denied(cause="changed", reason=reason, request_id=outcome.request_id)
 
 
 async def _validator_problem(args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool) -> str | None:

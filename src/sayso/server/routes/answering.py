@@ -9,6 +9,7 @@ import msgspec
 
 from sayso.channels.edit_schema import schema_violation
 from sayso.core import json_codec
+from sayso.core.canonical import is_same_value
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remember, Remembered, ScopeKind
 from sayso.engine.lifecycle import Answered
 from sayso.errors import ApprovalBlocked, NotEntitled
@@ -155,7 +156,8 @@ def _has_answered(request: ApprovalRequest, who: str, decision: ApprovalDecision
 
 
 def _is_same(stored: ApprovalDecision, sent: ApprovalDecision, request: ApprovalRequest) -> bool:
-    if (stored.approved, stored.note, stored.override_args) != (sent.approved, sent.note, sent.override_args):
+    same_args = is_same_value(stored.override_args, sent.override_args)
+    if (stored.approved, stored.note) != (sent.approved, sent.note) or not same_args:
         return False
     # A once-per-session request is remembered without `remember`. `until` is not compared: `seconds` count from now.
     is_implied = request.approval == "once_per_session" and sent.remember == "none"
