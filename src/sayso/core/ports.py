@@ -34,6 +34,15 @@ class Clock(Protocol):
 
 
 @runtime_checkable
+class MonotonicClock(Protocol):
+    """Clock with a monotonic time of its own; for all others it is this machine's."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+
+@runtime_checkable
 class Channel(Protocol):
     """Channel to people: announces an open request, and may return the answer."""
 

@@ -1,18 +1,22 @@
-"""System clock: the time, and a time-out at a point in time.
-
-Tests: tests/engine/test_controller.py
-"""
+"""System clock, and deadlines that hold by monotonic time too."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+from sayso.core.ports import MonotonicClock
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from sayso.core.model import ApprovalRequest
     from sayso.core.ports import Clock
+
+_MOST_DEADLINES = 100_000
+_JITTER_SECONDS = 1.0  # by which a clock may be slewed, and not set back
 
 
 class SystemClock:
@@ -31,3 +35,52 @@ def clock_of(store: object, clock: Clock | None = None) -> Clock:
     A store that many machines share has a clock, so that deadlines do not depend on the machine.
     """
     return clock or getattr(store, "clock", None) or SystemClock()
+
+
+class _Deadline(NamedTuple):
+    ends: float  # monotonic
+    offset: float  # of the clock from monotonic time, when this began
+
+
+class RequestDeadlines:
+    """Deadlines of the requests that this process waits for: a clock that is set back lengthens no question."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._monotonic = clock.monotonic if isinstance(clock, MonotonicClock) else time.monotonic
+        self._of: OrderedDict[str, _Deadline] = OrderedDict()
+
+    def begin(self, request: ApprovalRequest) -> float:
+        """Begin with the deadline of an open request, unless it has one; return its end in monotonic time."""
+        found = self._of.get(request.id)
+        if found is not None or request.expires_at is None:
+            return float("inf") if found is None else found.ends
+        now, monotonic = self._clock.now(), self._monotonic()
+        found = self._of[request.id] = _Deadline(monotonic + request.expires_at - now, now - monotonic)
+        if len(self._of) > _MOST_DEADLINES:
+            self._of.popitem(last=False)
+        return found.ends
+
+    def as_time(self, ends: float) -> float:
+        """Return a monotonic time as a time of the clock, as it goes now."""
+        return self._clock.now() + ends - self._monotonic()
+
+    def has_come(self, ends: float) -> bool:
+        """Whether a monotonic time has come."""
+        return self._monotonic() >= ends
+
+    def is_past(self, request_id: str) -> bool:
+        """Whether the deadline of a request has passed."""
+        found = self._of.get(request_id)
+        return found is not None and self.has_come(found.ends)
+
+    def is_past_unnoticed(self, request_id: str) -> bool:
+        """Whether it has passed, and the clock, by which stores go, was set back meanwhile."""
+        found = self._of.get(request_id)
+        if found is None or not self.has_come(found.ends):
+            return False
+        return self._clock.now() - self._monotonic() < found.offset - _JITTER_SECONDS
+
+    def end(self, request_id: str) -> None:
+        """Forget the deadline of a closed request."""
+        self._of.pop(request_id, None)

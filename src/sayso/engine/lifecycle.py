@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from sayso.core.approvers import same_person
 from sayso.core.decide import also_closes, asks_for, audit_step, close, is_overdue
 from sayso.core.model import ApprovalDecision
+from sayso.engine.clock import RequestDeadlines
 from sayso.errors import ApprovalBlocked, NotEntitled, StoreError, UnknownRequest
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class RequestLifecycle:
     journal: Journal
     _listeners: list[Callable[[str], None]] = field(default_factory=list["Callable[[str], None]"], init=False)
     _withdrawals: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]], init=False)
+    _deadlines: RequestDeadlines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._deadlines = RequestDeadlines(self.clock)
 
     def add_listener(self, on_closed: Callable[[str], None]) -> None:
         """Call this with the id of every request that is found closed, here or by another process."""
@@ -136,16 +141,28 @@ class RequestLifecycle:
         """Wait until the request is closed or expires, at most this many seconds; return its current state."""
         if request.status != "open":
             return request
-        ends = [] if request.expires_at is None else [request.expires_at]
+        deadline = self._deadlines.begin(request)
+        ends = [] if request.expires_at is None else [request.expires_at, self._deadlines.as_time(deadline)]
         if seconds is not None:
             ends.append(self.clock.now() + seconds)
         try:
             async with self.clock.until(min(ends)) if ends else contextlib.nullcontext():
                 closed = await self.store.closed(request.id)
         except TimeoutError:
-            latest = await self.get(request.id)
-            return await self.expire(latest) if is_overdue(latest, self.clock.now()) else latest
+            closed = await self.get(request.id)
+            if is_overdue(closed, self.clock.now()) or self._deadlines.is_past(request.id):
+                closed = await self.expire(closed)
+            if closed.status == "open":
+                return closed
         self._notify_closed(request.id)  # perhaps by another process: the channels here can stop
+        return await self._without_late_yes(closed)
+
+    async def _without_late_yes(self, closed: ApprovalRequest) -> ApprovalRequest:
+        """Return a closed request; use up a yes that came after its deadline, where the store's clock was set back."""
+        if closed.status == "approved" and self._deadlines.is_past_unnoticed(closed.id):
+            await self.store.claim(closed.id, now=self.clock.now())
+            closed = replace(closed, status="expired", decision=None)
+        self._deadlines.end(closed.id)
         return closed
 
     async def _close(
@@ -155,6 +172,8 @@ class RequestLifecycle:
         decision: ApprovalDecision | None,
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
+        if status == "approved" and self._deadlines.is_past(request.id):
+            status, decision, remember = "expired", None, ()
         closed = await self.store.close(request.id, status, decision, now=self.clock.now(), remember=remember)
         if closed.status == "open":
             if closed.votes != request.votes:

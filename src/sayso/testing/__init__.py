@@ -33,24 +33,34 @@ class FixedClock:
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self._now = now
+        self._elapsed = 0.0
         self._waits: dict[asyncio.Timeout, tuple[float, asyncio.AbstractEventLoop]] = {}
 
     def now(self) -> float:
         """Return the fake time."""
         return self._now
 
+    def monotonic(self) -> float:
+        """Return the fake seconds that have passed."""
+        return self._elapsed
+
     def advance(self, seconds: float) -> None:
         """Advance the clock, and end the waits that are due."""
         self._now += seconds
-        for wait, (when, loop) in list(self._waits.items()):
-            if when <= self._now:
+        self._elapsed += seconds
+        for wait, (ends, loop) in list(self._waits.items()):
+            if ends <= self._elapsed:
                 loop.call_soon_threadsafe(self._end, wait, loop)
+
+    def set_back(self, seconds: float) -> None:
+        """Set the clock back, as an administrator may: no time passes, and waits go on."""
+        self._now -= seconds
 
     @asynccontextmanager
     async def until(self, when: float) -> AsyncGenerator[None]:
         """Raise TimeoutError inside the body at that time."""
         async with asyncio.timeout(0 if when <= self._now else None) as wait:
-            self._waits[wait] = (when, asyncio.get_running_loop())
+            self._waits[wait] = (self._elapsed + when - self._now, asyncio.get_running_loop())
             try:
                 yield
             finally:

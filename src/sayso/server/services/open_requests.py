@@ -1,6 +1,6 @@
 """Index of the open requests, kept from the feed: counts per agent, oldest age, and the expiry timer.
 
-Tests: tests/server/test_most_open.py
+Tests: tests/server/test_most_open.py, tests/server/services/test_open_requests.py
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import contextlib
 import heapq
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from sayso.engine.clock import RequestDeadlines
 from sayso.errors import StoreError, UnknownRequest
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ _SPARE_DATES = 1000  # expiries of closed requests that may stay in the heap
 Owner = tuple[str, str]  # project and agent
 
 
+class _Expiry(NamedTuple):
+    ends: float  # in monotonic time; the order of the heap
+    expires_at: float
+    request_id: str
+
+
 class OpenRequests:
     """The open requests. One timer, set to the earliest expiry, closes overdue ones; nothing is polled."""
 
@@ -34,7 +41,8 @@ class OpenRequests:
         self._clock = clock
         self._asked: dict[str, tuple[float, Owner]] = {}
         self._by_owner: defaultdict[Owner, set[str]] = defaultdict(set)  # with reservations
-        self._due: list[tuple[float, str]] = []
+        self._due: list[_Expiry] = []
+        self._deadlines = RequestDeadlines(clock)
         self._expires_sooner = asyncio.Event()
 
     def __len__(self) -> int:
@@ -75,6 +83,7 @@ class OpenRequests:
     def update(self, request: ApprovalRequest) -> None:
         """Apply a change of a request."""
         if request.status != "open":
+            self._deadlines.end(request.id)
             self._asked.pop(request.id, None)
             self._drop(request.id, _owner(request))
             return
@@ -82,11 +91,11 @@ class OpenRequests:
         self._asked[request.id] = (request.asked_at, _owner(request))
         self._by_owner[_owner(request)].add(request.id)
         if request.expires_at is not None and is_new:
-            heapq.heappush(self._due, (request.expires_at, request.id))
-            if self._due[0][1] == request.id:
+            heapq.heappush(self._due, _Expiry(self._deadlines.begin(request), request.expires_at, request.id))
+            if self._due[0].request_id == request.id:
                 self._expires_sooner.set()
             if len(self._due) > 2 * len(self._asked) + _SPARE_DATES:
-                self._due = [each for each in self._due if each[1] in self._asked]
+                self._due = [each for each in self._due if each.request_id in self._asked]
                 heapq.heapify(self._due)
 
     def _drop(self, request_id: str, owner: Owner) -> None:
@@ -100,15 +109,17 @@ class OpenRequests:
             self._expires_sooner.clear()
             if not self._due:
                 await self._expires_sooner.wait()
-            elif self._due[0][0] <= self._clock.now():
+                continue
+            first = self._due[0]
+            if first.expires_at <= self._clock.now() or self._deadlines.has_come(first.ends):
                 await self._close(heapq.heappop(self._due))
             else:
                 with contextlib.suppress(TimeoutError):
-                    async with self._clock.until(self._due[0][0]):
+                    async with self._clock.until(min(first.expires_at, self._deadlines.as_time(first.ends))):
                         await self._expires_sooner.wait()
 
-    async def _close(self, due: tuple[float, str]) -> None:
-        _, request_id = due
+    async def _close(self, due: _Expiry) -> None:
+        request_id = due.request_id
         if request_id not in self._asked:
             return
         try:
