@@ -61,7 +61,7 @@ def test_every_character_of_a_description_can_be_seen_and_it_is_one_line() -> No
 def test_a_long_description_is_cut_where_that_can_be_seen() -> None:
     request = ask({"text": "x" * 500, "more": "y" * 500})
     told = offered("sayso show ")[request.id[-6:]]
-    assert (len(told), told[-1]) == (70, "…")
+    assert (len(told), told[-1]) == (69, "…")
 
 
 def test_what_is_closed_or_has_expired_is_not_offered_and_stays_as_it_is() -> None:

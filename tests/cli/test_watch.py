@@ -66,25 +66,25 @@ arguments, as the agent wrote them
 PANE_40 = PANE.replace(", and the default is ", ",\n              and the default is\n              ")
 SCREEN_40 = f"""\
 sayso watch · 2 wait for an answer
-▸ xxxxxx  0s  report > payer: pay(amoun…
-  xxxxxx  0s  report > payer: delete_fi…
-{"─" * 40}
+▸ xxxxxx  0s  report > payer: pay(amou…
+  xxxxxx  0s  report > payer: delete_f…
+{"╌" * 40}
 {PANE_40}
 
 
-
-{"─" * 40}
+{"╌" * 40}
 Run report > payer: pay? · 1 of 2 ·
 waiting 0:00
-[y] allow once  [a] allow for…  [e] edit
-[n] deny  [m] deny, with a note
-[v] view all  [r] the rule  [j/k] move
-[/] filter  [?] help  [q] leave"""
+[y] allow once  [a] allow for…
+[e] edit  [n] deny
+[m] deny, with a note  [v] view all
+[r] the rule  [j/k] move  [/] filter
+[?] help  [q] leave"""
 SCREEN_80 = f"""\
 sayso watch · 2 wait for an answer
 ▸ xxxxxx  0s             report > payer: pay(amount=5, to='ann')
   xxxxxx  0s    9m left  report > payer: delete_file(path='a')
-{"─" * 80}
+{"╌" * 80}
 {PANE}
 
 
@@ -94,12 +94,12 @@ sayso watch · 2 wait for an answer
 
 
 
-{"─" * 80}
+{"╌" * 80}
 Run report > payer: pay? · 1 of 2 · waiting 0:00
 [y] allow once  [a] allow for…  [e] edit  [n] deny  [m] deny, with a note
 [v] view all  [r] the rule  [j/k] move  [/] filter  [?] help  [q] leave"""
 SCREEN_120 = (
-    SCREEN_80.replace("─" * 80, "─" * 120)
+    SCREEN_80.replace("╌" * 80, "╌" * 120)
     .replace("\n[v] view all  [r] the rule  [j/k] move  ", "  [v] view all  [r] the rule  [j/k] move\n")
 )  # fmt: skip
 
@@ -155,8 +155,8 @@ def test_another_size_of_the_window_is_followed() -> None:
     terminal.wait_for(KEYS)
     terminal.resize(40, 20)
     terminal.signal(signal.SIGWINCH)
-    terminal.wait_for("[y] allow once  [a] allow for…  [e] edit\n[n] deny")
-    assert "─" * 40 + "\n" in terminal.screen
+    terminal.wait_for("[y] allow once  [a] allow for…\n[e] edit  [n] deny")
+    assert "╌" * 40 + "\n" in terminal.screen
     terminal.write("y")
     terminal.wait_for("nothing waits")
     assert stored(request).status == "approved"

@@ -50,7 +50,7 @@ def test_only_what_matches_is_listed_and_the_title_counts_the_others(columns: in
     filter_by(terminal, "tool:git* ann")
     screen = terminal.wait_for("1 matches, 2 others wait")
     assert "· tool:git* ann" in screen
-    assert ("git_push(" in screen, "git_pull" in screen, "pay(" in screen) == (True, False, False)
+    assert ("git_push" in screen, "git_pull" in screen, "pay(" in screen) == (True, False, False)
     terminal.wait_for("wants to run git_push")  # the list and the request below it agree
     filter_by(terminal, "agent:nobody")  # a new filter begins with an empty line
     screen = terminal.wait_for("none match, 3 others wait")

@@ -11,6 +11,7 @@ import click
 from msgspec.structs import replace
 
 from sayso.channels.display.blocks import votes_text
+from sayso.channels.display.request_lines import RULE
 from sayso.cli.completion import complete_request_ids
 from sayso.cli.filtering import filter_options, options_text, search_progress
 from sayso.cli.open_store import (
@@ -136,7 +137,7 @@ def show(ids: tuple[str, ...], where: str | None, *, as_json: bool, conversation
         return
     lines: list[str] = []
     for number, request in enumerate(requests):
-        lines += [] if number == 0 else ["", "─" * width(), ""]
+        lines += [] if number == 0 else ["", RULE * width(), ""]
         lines += full_lines(request, time.time(), conversation=conversation)
     (say_lines if no_pager else page_lines)(lines)
 

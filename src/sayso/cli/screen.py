@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import IO, TYPE_CHECKING, TextIO, cast
 import click
 
 from sayso.channels.display.durations import format_exact_duration
-from sayso.channels.display.request_lines import hard_wrap
+from sayso.channels.display.request_lines import display_width, hard_wrap, word_wrap
 from sayso.channels.display.request_lines import truncate as cut_cells
 from sayso.channels.display.sanitize import visible
 
@@ -94,8 +93,7 @@ def width() -> int:
 def wrap_text(text: str, *, head: str = "", indent: int = 0) -> Iterator[str]:
     """Sanitise and wrap untrusted text; the first line starts with `head`, the others are indented."""
     room = max(width() - indent, _NARROWEST // 2)
-    words = textwrap.wrap(visible(text), room, break_on_hyphens=False) or [""]
-    lines = [row for line in words for row in hard_wrap(line, room)]
+    lines = word_wrap(visible(text), room)
     yield (head + " " * (indent - len(click.unstyle(head))) + lines[0]).rstrip()
     yield from (" " * indent + line for line in lines[1:])
 
@@ -107,7 +105,7 @@ def truncate_visible(text: str, room: int) -> str:
 
 def exact_lines(text: str, *, indent: int) -> Iterator[str]:
     """Yield every character of a text, spaces too: lines behind a bar, continuation rows behind a dotted one."""
-    room = max(width() - indent - 2, _NARROWEST // 2)
+    room = max(width() - indent - display_width("│ "), _NARROWEST // 2)
     for line in text.split("\n"):
         first, *others = hard_wrap(visible(line), room)
         yield f"{' ' * indent}│ {first}"

@@ -1,5 +1,6 @@
 """How values are written, and how our own words are broken."""
 
+import unicodedata
 from typing import Any
 
 import pytest
@@ -7,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
-from sayso.channels.display.request_lines import GUTTER, format_value, request_lines, truncate, wrap_items
+from sayso.channels.display.conversation_lines import conversation_lines
+from sayso.channels.display.request_lines import GUTTER, Line, format_value, request_lines, truncate, wrap_items
 from sayso.channels.terminal.colours import plain_text
+from sayso.channels.terminal.watch_layout import Listed, WatchLayout
+from sayso.core.conversation import ConversationMessage
 from sayso.core.model import ApprovalRequest, DescribedBy
 
 
@@ -78,6 +82,28 @@ def test_no_row_is_wider_than_the_screen_and_nothing_of_an_argument_begins_one(c
         assert {line[0] for line in lines[lines.index([HEADING]) + 1 :]} == {GUTTER}
 
 
+def widest(line: Line) -> int:
+    """The columns of a row in a terminal that gives two to characters of ambiguous width."""
+    chars = "".join(text for _, text in line)
+    return sum(2 if unicodedata.east_asian_width(each) in "WFA" else 1 for each in chars)
+
+
+@pytest.mark.proves("H10")
+@pytest.mark.parametrize("char", ["é", "…", "│", "Я", "①", "°", "±", "§"])
+def test_a_character_that_some_terminals_draw_in_two_columns_pushes_nothing_to_the_next_row(char: str) -> None:
+    for length in range(60, 100, 3):
+        text = char * length + "[y] allow"
+        messages = (ConversationMessage(role="user", text=text),)
+        request = ApprovalRequest(
+            tool_name="x", args={"n" * (length - 50): text}, description=text, reason=text, conversation=messages
+        )
+        lines = [*request_lines(request, 80).lines, *conversation_lines(request, 80)]
+        listed = Listed({"1": request}, {"1": "1"}, others=0, filter_text="", is_filter_typed=False)
+        lines += WatchLayout(80, 24).draw(listed, None, text)
+        assert max(map(widest, lines)) <= 80
+        assert {line[0] for line in lines[lines.index([HEADING]) + 1 : lines.index([HEADING]) + 3]} == {GUTTER}
+
+
 @pytest.mark.proves("H10")
 def test_a_name_that_could_be_taken_for_more_is_quoted() -> None:
     request = ApprovalRequest(tool_name="x", args={"path: safe.txt, mode": "w", "to": "ann"})
@@ -136,4 +162,4 @@ def test_edited_arguments_are_marked_where_they_differ_in_rows_that_no_argument_
 def test_a_long_value_before_an_edit_stays_on_one_row() -> None:
     request = ApprovalRequest(tool_name="pay", args={"note": "short"})
     lines = request_lines(request, 40, original={"note": "\x1b[2J" + "x" * 900}).lines
-    assert plain_text(lines[-1:]) == f'    edited · was "\\u001b[2J{"x" * 12}…\n'
+    assert plain_text(lines[-1:]) == f'    edited · was "\\u001b[2J{"x" * 10}…\n'

@@ -27,7 +27,7 @@ RED, OFF = "\x1b[31m", "\x1b[0m"
         ("\x1b]never ended", ["┊ "]),
         ("10 %\r90 %\r", ["┊ 90 %"]),
         ("a\tb", ["┊ a       b"]),
-        ("x" * 20 + "An agent wants", ["┊ " + "x" * 18, "↪ xxAn agent wants"]),
+        ("x" * 20 + "An agent wants", ["┊ " + "x" * 17, "↪ xxxAn agent wants"]),
     ],
 )
 def test_it_is_marked_and_can_neither_move_the_cursor_nor_make_the_terminal_do_anything(

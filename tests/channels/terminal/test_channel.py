@@ -42,7 +42,9 @@ KEYS_120 = """\
 [y] allow once  [a] allow for…  [e] edit  [n] deny  [m] deny, with a note  [v] view all  [r] the rule  [l] leave it
 [q] quit"""
 SCREEN_40 = (
-    SCREEN.replace("tea to 4", "tea to\n              4").replace("is 'required'", "is\n              'required'")
+    SCREEN.replace("tea to 4", "tea to\n              4")
+    .replace("is 'required'", "is\n              'required'")
+    .replace("waiting 0:00", "waiting\n0:00")
     + KEYS_40
 )
 DIFF = "--- a/prices\n+++ b/prices\n@@ -9,3 +9,3 @@\n milk\n-tea 3\n+tea 4\n cake\n"
@@ -55,7 +57,7 @@ def test_a_question_at_every_width(columns: int, screen: str) -> None:
     shown = terminal.wait_for(KEYS)
     terminal.press("n")
     terminal.end()
-    assert shown.replace("waiting 0:01", "waiting 0:00") == screen
+    assert shown.replace("0:01", "0:00") == screen
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
-from sayso.channels.display.request_lines import GUTTER, NARROWEST, Line, hard_wrap
+from sayso.channels.display.request_lines import GUTTER, NARROWEST, Line, display_width, word_wrap
 from sayso.channels.display.sanitize import visible
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _ROLE = 8  # columns of a role
 
 def conversation_lines(request: ApprovalRequest, width: int) -> list[Line]:
     """Render the messages for this width; a text never stands where a role does."""
-    room = max(width, NARROWEST) - len(GUTTER[1]) - _ROLE
+    room = max(width, NARROWEST) - display_width(GUTTER[1]) - _ROLE
     lines: list[Line] = [[("class:heading", row)] for row in textwrap.wrap(HEADING, max(width, NARROWEST))]
     for each in request.conversation:
         if each.gap:
@@ -39,5 +39,4 @@ def conversation_lines(request: ApprovalRequest, width: int) -> list[Line]:
 def _rows(text: str, room: int) -> Iterator[str]:
     """Yield a message as sanitised rows, wrapped between words where that is possible."""
     for line in text.split("\n"):
-        for words in textwrap.wrap(visible(line), room, break_on_hyphens=False) or [""]:
-            yield from hard_wrap(words, room)
+        yield from word_wrap(visible(line), room)

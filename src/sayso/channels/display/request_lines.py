@@ -27,6 +27,8 @@ _TAIL = 6
 _FACT = 14  # columns of a label
 _SHORT = 60  # characters; longer values have several lines
 GUTTER: Fragment = ("class:gutter", "  │ ")  # before every row of untrusted text
+RULE = "╌"  # between parts of a screen; unlike "─" it has one column in every terminal
+_CUT = "…"  # at the end of a text that was cut
 NARROWEST = 20  # columns; a narrower screen is treated as this wide
 _LONGEST_NUMBER = 10_000  # bits; Python refuses to format much longer ones
 _BLOCK = "a text of "
@@ -158,7 +160,7 @@ def labelled_lines(name: str, text: str, width: int) -> Iterator[Line]:
 def hanging_indent(head: Fragment, text: str, width: int) -> Iterator[Line]:
     """Yield a text with a hanging indent, so that no row begins with it."""
     indent = len(head[1])
-    rows = textwrap.wrap(visible(text), max(width - indent, NARROWEST // 2), break_on_hyphens=False) or [""]
+    rows = word_wrap(visible(text), max(width - indent, NARROWEST // 2))
     yield [head, ("", rows[0])]
     yield from ([("", " " * indent + row)] for row in rows[1:])
 
@@ -293,8 +295,10 @@ def display_width(text: str) -> int:
 @lru_cache(10_000)
 def _char_width(char: str) -> int:
     # Terminals have newer Unicode tables than Python, with more wide symbols.
-    symbol = char >= "\u2600" and unicodedata.category(char) in {"So", "No"}
-    return 2 if symbol or unicodedata.east_asian_width(char) in "WF" else 1
+    category, width = unicodedata.category(char), unicodedata.east_asian_width(char)
+    symbol = char >= "\u2600" and category in {"So", "No"}
+    # An ambiguous character, "A", has two columns in some terminals; a combining one has never more than one.
+    return 2 if symbol or width in "WF" or (width == "A" and not category.startswith("M")) else 1
 
 
 def hard_wrap(text: str, width: int) -> list[str]:
@@ -306,9 +310,19 @@ def hard_wrap(text: str, width: int) -> list[str]:
     return [*rows, text[at:]]
 
 
+def word_wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Split a text into rows of this width, between words where that is possible."""
+    room = width
+    if not text.isascii():  # textwrap takes every character for one column
+        rows = textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+        room -= min(max((display_width(row) - len(row) for row in rows), default=0), width // 2)
+    words = textwrap.wrap(text, room, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    return [row for line in words for row in hard_wrap(line, width)]
+
+
 def truncate(text: str, room: int) -> str:
     """Cut a text to one line of this width."""
-    return text if display_width(text) <= room else text[: max(_row_end(text, 0, room - 1), 1)] + "…"
+    return text if display_width(text) <= room else text[: max(_row_end(text, 0, room - display_width(_CUT)), 1)] + _CUT
 
 
 def wrap_items(text: str, width: int) -> list[str]:
@@ -326,8 +340,4 @@ def _packed(line: str, room: int) -> list[str]:
             rows.append(indent + item)
         else:
             rows[-1] = longer
-    return [
-        piece
-        for row in rows
-        for piece in textwrap.wrap(row, room, subsequent_indent=indent, break_on_hyphens=False) or [""]
-    ]
+    return [piece for row in rows for piece in word_wrap(row, room, indent)]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sayso.channels.display.answer_keys import ANSWER_KEYS, FILTER_KEY
 from sayso.channels.display.blocks import time_left
 from sayso.channels.display.durations import format_rough_duration
-from sayso.channels.display.request_lines import Line, asker, display_width, truncate, wrap_items
+from sayso.channels.display.request_lines import RULE, Line, asker, display_width, truncate, wrap_items
 from sayso.channels.display.sanitize import visible
 from sayso.channels.terminal.colours import highlight_keys
 from sayso.channels.terminal.dialog import KEY_LABELS
@@ -139,4 +139,4 @@ class WatchLayout:
         return [[(style, line)] for line in wrap_items(text, self._width)] if text else []
 
     def _separator(self, words: str) -> Line:
-        return [("class:gutter", words.rjust(self._width, "─"))]
+        return [("class:gutter", words.rjust(self._width, RULE))]
