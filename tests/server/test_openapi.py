@@ -4,11 +4,13 @@
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownParameterType=false, reportMissingTypeArgument=false
 
+import re
 from collections.abc import Generator
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 from pydantic import BaseModel, TypeAdapter
 from schemathesis import Case, GenerationMode
@@ -87,6 +89,31 @@ def test_the_document_names_every_route_and_its_token(served: Served) -> None:
         for each in methods.values():
             assert bool(each.get("security")) == (path not in open_to_all), path
             assert each["description"].endswith(".")
+
+
+def test_a_method_that_the_document_does_not_name_is_refused_with_those_that_it_names(served: Served) -> None:
+    with served.person(project="*") as ann:
+        for path, methods in PATHS.items():
+            declared = {each.upper() for each in methods}
+            for method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} - declared:
+                answer = ann.request(method, re.sub(r"{\w+}", "x", path))
+                assert answer.status_code == 405, (method, path)
+                assert set(answer.headers["allow"].split(", ")) == declared, (method, path)
+
+
+def test_an_answer_without_an_outcome_does_not_fit_the_document() -> None:
+    sent = PATHS["/approvals/{request_id}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert "null" not in str(sent), "no body is not the same as null"
+    document = create_app(Hub(MemoryStore())).openapi()
+    answer = {**document["components"]["schemas"]["Answer"], "components": document["components"]}
+    for body, fits in (
+        ({"outcome": "cancel"}, True),
+        ({"approved": True, "outcome": None}, True),
+        ({}, False),
+        ({"outcome": None}, False),
+        ({"approved": True, "outcome": "cancel"}, False),
+    ):
+        assert Draft202012Validator(answer).is_valid(body) is fits, body
 
 
 # --- The shapes ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import re
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 import msgspec
@@ -57,6 +57,7 @@ class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     oidc_domains: tuple[str, ...]
     oidc_roles: str
     most_open: int | None
+    metrics: Literal["local", "token", "nobody"]
 
     @property
     def is_secure(self) -> bool:
@@ -111,6 +112,12 @@ class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     type=click.IntRange(1),
     metavar="NUMBER",
     help="How many questions of one agent may wait at once; else 10000.",
+)
+@click.option(
+    "--metrics",
+    type=click.Choice(["local", "token", "nobody"]),
+    default="local",
+    help="Who reads /metrics: people with a token and, if not said otherwise, this machine without one.",
 )
 @click.option("--log-json", is_flag=True, help="Write the log as lines of JSON.")
 def serve(**given: object) -> None:
@@ -174,7 +181,7 @@ async def _serve(options: _ServeOptions, place: Path | str, policy: Policy | Non
     with contextlib.closing(bind(options.host, options.port)) as listener:
         store = cast("HubStore", settings.open_store(place))  # every shared store keeps tokens
         try:
-            hub = Hub(store, policy=policy, most_open=options.most_open or MOST_OPEN)
+            hub = Hub(store, policy=policy, most_open=options.most_open or MOST_OPEN, metrics_for=options.metrics)
             app = create_app(hub, allowed_hosts=(*options.host_names, options.host))
             url = options.url or _url(options, listener)
             _install_oidc(app, options, url)

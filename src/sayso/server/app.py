@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from sayso.server import openapi
 from sayso.server.http import problems
@@ -48,8 +49,10 @@ def create_app(hub: Hub, *, allowed_hosts: Collection[str] = ()) -> FastAPI:
     app.state.hub = hub
     app.state.accounts = None  # the name of the OpenID provider; set by `oidc.install`
     problems.install(app)
-    for part in (approvals, audit_and_remembered, runs, sign_in, websocket, rest, health, page):
+    parts = (approvals, audit_and_remembered, runs, sign_in, websocket, rest, health, page)
+    for part in parts:
         app.include_router(part.routes)
+    app.state.routes = [each for part in parts for each in part.routes.routes if isinstance(each, Route)]
     # The last one added is the outermost.
     app.add_middleware(BodyLimits, hub=hub)
     app.add_middleware(SameOrigin)

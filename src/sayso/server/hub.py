@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from sayso.core.ports import Keyring, Store
 from sayso.engine.clock import clock_of
@@ -37,6 +37,9 @@ _PURGE_SECONDS = 600.0
 MOST_OPEN = 10_000
 
 
+MetricsAudience = Literal["local", "token", "nobody"]
+
+
 class HubStore(Store, Keyring, Protocol):
     """A store that also keeps tokens."""
 
@@ -53,6 +56,7 @@ class Hub:
         throttle: Throttle | None = None,
         connections: Connections | None = None,
         most_open: int = MOST_OPEN,
+        metrics_for: MetricsAudience = "local",
         hooks: Iterable[Hook] = (),
     ) -> None:
         """Create a hub; nothing runs before `start_background`.
@@ -64,6 +68,8 @@ class Hub:
             throttle: the rate limits.
             connections: the registry of long-lived connections, with its limits.
             most_open: the limit of open requests per agent.
+            metrics_for: for whom `GET /metrics` answers: `local`, people with a token, and this machine without one;
+                `token`, people with a token only; `nobody`.
             hooks: called with every answer that is given here.
         """
         self.store = store
@@ -71,6 +77,7 @@ class Hub:
         self.controller = ApprovalController(mode="defer", store=store, policy=policy, clock=self.clock, hooks=hooks)
         self.connections = connections or Connections(store, self.clock)
         self.most_open = most_open
+        self.metrics_for: MetricsAudience = metrics_for
         self.throttle = throttle or Throttle()
         self.deadlines = Deadlines()
         self.open_requests = OpenRequests(store, self.clock)

@@ -26,6 +26,9 @@ _SECURITY_SCHEMES = {
     },
 }
 
+_TOKEN: list[dict[str, list[str]]] = [{name: []} for name in _SECURITY_SCHEMES]
+WITHOUT_TOKEN_TOO = [*_TOKEN, {}]  # the empty one: who needs no token is said in the description
+
 Responses = dict[int | str, dict[str, Any]]
 
 
@@ -50,7 +53,7 @@ def add_shared_parts(document: dict[str, Any]) -> None:
     for methods in document["paths"].values():
         for operation in methods.values():
             if str(HTTPStatus.UNAUTHORIZED.value) in operation["responses"]:
-                operation["security"] = [{name: []} for name in _SECURITY_SCHEMES]
+                operation.setdefault("security", _TOKEN)
 
 
 def published_names(part: Any) -> Any:  # noqa: ANN401 - a piece of the document

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -23,6 +23,7 @@ try:
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Match, Route
 except ImportError as error:
     raise ImportError("the hub is not installed; run `pip install sayso[server]`") from error
 
@@ -73,10 +74,21 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _handle_unexpected)
 
 
-async def handle_error(_: Request, error: Exception) -> Response:
+async def handle_error(request: Request, error: Exception) -> Response:
     """Exception handler for errors of the client or of the store."""
     headers = error.headers if isinstance(error, HTTPException) else None
+    if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        methods = _allowed_methods(request)
+        headers = {"Allow": ", ".join(sorted(methods))} if methods else headers
     return problem_response(problem_for(error), headers)
+
+
+def _allowed_methods(request: Request) -> set[str]:
+    """Return the methods of an address: of all its routes, as Starlette names those of the first one only."""
+    routes: Sequence[Route] = request.app.state.routes
+    found = [each for each in routes if each.matches(request.scope)[0] is not Match.NONE]
+    exact = [each for each in found if not each.param_convertors]
+    return {method for each in exact or found for method in each.methods or ()}
 
 
 def problem_for(error: Exception) -> HttpProblem:

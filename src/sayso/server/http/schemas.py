@@ -26,7 +26,16 @@ class BodyModel(BaseModel):
 
 
 class AnswerModel(BodyModel):
-    """An answer to a request."""
+    """An answer to a request: `outcome` or `approved`, and not both."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": [one], "properties": {one: {"not": {"type": "null"}}, other: {"type": "null"}}}
+                for one, other in (("outcome", "approved"), ("approved", "outcome"))
+            ]
+        }
+    )
 
     outcome: Literal["proceed_once", "proceed_always", "cancel", "modify"] | None = None
     approved: bool | None = Field(default=None, description="In place of `outcome`.")

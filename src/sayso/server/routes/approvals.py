@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Literal, TypeVar
 
-from fastapi import APIRouter, Body, Header, Path, Query
+from fastapi import APIRouter, Body, Header, HTTPException, Path, Query
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection, Request
@@ -40,6 +40,7 @@ Outcome = Literal["proceed_once", "proceed_always", "cancel"]
 _REQUEST_ID: TypeAdapter[str] = TypeAdapter(RequestId)
 _OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Outcome)
 _ANSWER = TypeAdapter(AnswerModel)
+_NO_BODY = AnswerModel()  # the outcome may be in the address instead
 _LONGEST_WAIT = 60
 _MOST = 1000
 _MOST_COVERED = 100
@@ -128,7 +129,7 @@ async def request(
 @routes.post("/approvals/{request_id}", responses=ok_response(schemas.AnsweredModel) | problem_responses(404, 409, 413))
 async def answer(
     request_id: RequestId,
-    body: Annotated[AnswerModel | None, Body()] = None,
+    body: Annotated[AnswerModel, Body()] = _NO_BODY,
     outcome: Annotated[Outcome | None, Query()] = None,
 ) -> Response:
     """Answer a request; the first answer stands, and the same answer again changes nothing."""
@@ -137,6 +138,8 @@ async def answer(
 
 async def _answer(sent: Request) -> Response:
     person = await identity.person(sent)
+    if sent.path_params["request_id"] == "pending":  # an address of its own, which is only read
+        raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
     request_id = _validated(_REQUEST_ID, sent.path_params["request_id"], "path", "request_id")
     channel = "page" if person.token.kind == "session" else "rest"
     given = await submit_answer(identity.hub_of(sent), person, request_id, _read_answer(sent), channel=channel)

@@ -18,9 +18,9 @@ from starlette.responses import Response
 from sayso.channels.display.answer_keys import ANSWER_KEYS, FILTER_KEY
 from sayso.core import json_codec
 from sayso.server.http.problems import HttpProblem
-from sayso.server.openapi import json_answer
+from sayso.server.openapi import Responses, json_answer
 
-routes = APIRouter(include_in_schema=False)
+routes = APIRouter()
 
 FOLDER = Path(__file__).parents[1] / "static"
 _TYPES = {
@@ -39,6 +39,10 @@ _HEADERS = {
     "Cache-Control": "no-cache",  # revalidated by ETag, so that an update is visible at once
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+
+
+# The only address of the page that is published: the API has another method there.
+_PAGE: Responses = {200: {"content": {_TYPES[".html"]: {}}}, 304: {"description": "Not Modified"}}
 
 
 class _StaticFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,28 +71,28 @@ def _static_file(name: str, content: bytes) -> _StaticFile:
     return _StaticFile(content=content, kind=_TYPES[Path(name).suffix], tag=tag)
 
 
-@routes.head("/")
-@routes.get("/")
+@routes.head("/", include_in_schema=False)
+@routes.get("/", include_in_schema=False)
 def index(request: Request) -> Response:
     """Return the page."""
     return _static_response(request, "index.html")
 
 
-@routes.head("/sign-in")
-@routes.get("/sign-in")
+@routes.head("/sign-in", responses=_PAGE, response_class=Response)
+@routes.get("/sign-in", responses=_PAGE, response_class=Response)
 def sign_in(request: Request) -> Response:
     """Return the page with a button; a link that somebody only looks at signs nobody in."""
     return _static_response(request, "sign-in.html")
 
 
-@routes.get("/sign-in/accounts")
+@routes.get("/sign-in/accounts", include_in_schema=False)
 def accounts(request: Request) -> Response:
     """Return where people have accounts with which they can sign in, for a button that says so."""
     return json_answer(json_codec.to_json({"at": request.app.state.accounts}))
 
 
-@routes.head("/page/{name}")
-@routes.get("/page/{name}")
+@routes.head("/page/{name}", include_in_schema=False)
+@routes.get("/page/{name}", include_in_schema=False)
 def file(request: Request, name: str) -> Response:
     """Return a file of the page."""
     return _static_response(request, name)
