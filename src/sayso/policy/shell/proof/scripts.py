@@ -1,6 +1,6 @@
-"""Dangers of programs with a language of their own (sed, awk, less): only a script proved harmless does not ask.
+"""Scripts of sed and awk: only one that is proved harmless does not ask.
 
-Tests: tests/policy/shell/test_dangers.py
+Tests: tests/policy/shell/proof/test_languages.py
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SED_LEAVES = re.compile(r"[ewW]|\\[xodc]")
 _SED_FLAGS = frozenset({"--quiet", "--silent", "--regexp-extended", "--posix", "--debug"})
 
 
-def sed(args: Argv) -> str | None:
+def sed(args: Argv, own: frozenset[str]) -> str | None:
     """Allow only scripts that neither write nor run anything, with options that change neither."""
     scripts: list[str] = []
     rest, options = list(args), True
@@ -41,7 +41,7 @@ def sed(args: Argv) -> str | None:
             scripts.append(rest.pop(0))
         elif word.startswith("--expression="):
             scripts.append(word.partition("=")[2])
-        elif word not in _SED_FLAGS and not re.fullmatch(r"-[nErzus]+", word):
+        elif word not in own and word not in _SED_FLAGS and not re.fullmatch(r"-[nErzus]+", word):
             return f"{word} is an option of sed that may write or run something"
     # sed joins several scripts, and the end of the first may be the middle of a command.
     harmless = all(map(_is_known_script, scripts)) or not _SED_LEAVES.search("\n".join(scripts))
@@ -63,8 +63,10 @@ def _is_known_script(script: str) -> bool:
 
 _AWK_EXITS = ("system", "getline", "close", "fflush", "ENVIRON", "ARGV")
 _AWK_LEAVES = re.compile(r"[|>@\\]|" + "|".join(_AWK_EXITS))
+# A letter right behind a number is ambiguous: `1system(…)` calls a function.
 _AWK_TOKEN = re.compile(
-    r'"(?:[^"\\\n]|\\[^\n])*"|[ \t\n]+|[A-Za-z_]\w*|\d[\w.]*|' + r"\|\||&&|[-+*%^!=<>~$,;:?(){}\[\]/.]"
+    r'"(?:[^"\\\n]|\\[^\n])*"|[ \t\n]+|[A-Za-z_]\w*|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?!\w)|'
+    r"\|\||&&|[-+*%^!=<>~$,;:?(){}\[\]/.]"
 )
 _AWK_REGEX = re.compile(rf"/(?:[^/\\\n\[]|\\[^\n]|{_IN_AWK})+/")
 _BEFORE_REGEX = frozenset({"", "(", ",", "!", "~", "{", "}", ";", "&&", "||", "\n"})
@@ -77,14 +79,14 @@ _PAIRS = {")": "(", "}": "{"}
 _PRINTS = frozenset({"print", "printf"})
 
 
-def awk(args: Argv) -> str | None:
+def awk(args: Argv, own: frozenset[str]) -> str | None:
     """Allow only programs without a way out of awk."""
     rest = list(args)
     while rest and rest[0].startswith("-") and rest[0] != "--":
         word = rest.pop(0)
         if word in {"-F", "-v"} and rest:
             rest.pop(0)
-        elif not word.startswith(("-F", "-v")):
+        elif word not in own and not word.startswith(("-F", "-v")):
             return f"{word} is an option of awk that may run something"
     program, *files = [word for word in rest if word != "--"] or [""]
     socket = next((word for word in files if "/inet" in word), None)
@@ -136,21 +138,3 @@ def _match_slash(program: str, at: int, before: str) -> re.Match[str] | None:
     if before in _BEFORE_REGEX:
         return _AWK_REGEX.match(program, at)
     return _AWK_TOKEN.match(program, at) if _OPERAND.fullmatch(before) and before not in _RESERVED else None
-
-
-# less reads several options from one word, and a command behind `+`: only words of letters are parsed.
-_LESS_SHORT = re.compile(r"-(?:[NnSRrFXiIsMmeEgGwWqQfuUJaAL]|[xzj]\d+)+")
-_LESS_LONG = frozenset({
-    "line-numbers", "chop-long-lines", "raw-control-chars", "no-init", "quit-if-one-screen", "quit-at-eof",
-    "ignore-case", "squeeze-blank-lines", "long-prompt", "quiet", "silent", "hilite-search", "hilite-unread",
-    "status-column", "tilde", "no-lessopen", "use-color", "mouse", "wordwrap", "incsearch", "version", "help",
-})  # fmt: skip
-
-
-def less(args: Argv) -> str | None:
-    """Allow only options that change how a file is shown."""
-    for word in args:
-        shows = _LESS_SHORT.fullmatch(word) or (word.startswith("--") and word[2:].lower() in _LESS_LONG)
-        if "\n" in word or (word.startswith(("-", "+")) and not shows and word not in {"-", "--"}):
-            return f"{word} is not known to be harmless: less may write a file or run a command of its own"
-    return None

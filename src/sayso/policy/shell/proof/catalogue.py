@@ -1,0 +1,52 @@
+"""Catalogue of the profiles: finds the file of a program by its name, and compiles it when it is first needed.
+
+Tests: tests/policy/shell/proof/test_profile.py
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+from sayso.policy.shell.proof.profile import Command, CommandData, ProfileData, compile_command, parse_profile
+
+_PROGRAMS = re.compile(r'programs = \[("[^"]+"(?:, "[^"]+")*)\]')
+# A program that no profile describes: these options have one meaning everywhere.
+UNKNOWN = compile_command(CommandData(harmless="--verbose --quiet --silent --no-color --color?"))
+_VERSION = re.compile(r"(?<=[a-z])-?[0-9]+(?:\.\d+)*$")
+
+
+@functools.cache
+def profile_files() -> Mapping[str, Traversable]:
+    """Return the file of each program. Only the first lines are read, which name the programs: there are many files."""
+    found: dict[str, Traversable] = {}
+    for family in resources.files("sayso.policy.shell").joinpath("profiles").iterdir():
+        for file in family.iterdir() if family.is_dir() else ():
+            if file.name.endswith(".toml"):
+                with file.open(encoding="utf-8") as lines:
+                    match = _PROGRAMS.match(next(lines, ""))
+                found.update((name, file) for name in (match[1].replace('"', "").split(", ") if match else ()))
+    return found
+
+
+def program_name(name: str) -> str:
+    """Return the name of the program in the catalogue: without a folder, a version, or the package of a runner."""
+    plain = name.rpartition("/")[2].partition("@")[0]
+    files = profile_files()
+    return plain if plain in files else _VERSION.sub("", plain)
+
+
+@functools.cache
+def read_profile(file: Traversable) -> ProfileData:
+    """Return the data of a profile file."""
+    return parse_profile(file.read_text(encoding="utf-8"))
+
+
+@functools.lru_cache(maxsize=1024)
+def find_command(name: str) -> Command | None:
+    """Return the compiled profile of the program, if there is one."""
+    file = profile_files().get(program_name(name))
+    return None if file is None else compile_command(read_profile(file))

@@ -1,0 +1,290 @@
+"""Doubts about the words behind a rule's own: the first option or operand that no profile proves harmless.
+
+A rule covers its own words, plain operands, and the options that are known to be harmless. A word may be read in the
+wrong way without harm, because the value of an option is never one that begins with a dash: every such word is judged
+as an option, too.
+
+Tests: tests/policy/shell/proof/test_doubts.py
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import NamedTuple
+
+from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command
+from sayso.policy.shell.proof.languages import LANGUAGES
+from sayso.policy.shell.proof.profile import SHAPES, Command, Option, is_option, letters
+from sayso.policy.shell.wrappers import WRAPPERS, Argv, name_of, script_of
+
+_DEEPEST = 6
+_LONGEST_CURE = 80
+_WORD = re.compile(SHAPES["word"])
+
+
+class Doubt(NamedTuple):
+    """A word that is not known to be harmless: why, and what in the policy would allow it."""
+
+    word: str
+    why: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.why}; {self.cure}"
+
+
+class Grant(NamedTuple):
+    """What a rule allows: the first words of the command, and options by name, or every option."""
+
+    words: int
+    options: frozenset[str] = frozenset()
+    every_option: bool = False
+
+    def behind(self, start: int) -> Grant:
+        """Return the grant for a command that begins at this word."""
+        return self._replace(words=max(0, self.words - start))
+
+
+def find_doubt(argv: Argv, grant: Grant) -> Doubt | None:
+    """Return the first word that is not proven harmless, if there is one."""
+    return _Reader(argv, grant, (), 0).read()
+
+
+def is_closed(argv: Argv) -> bool:
+    """Whether no argument can do harm, so that one that is not known yet is harmless, too."""
+    command = find_command(name_of(argv))
+    return command is not None and command.every_option and command.operands is None and command.most is None
+
+
+class _Reader:
+    """Reads one command as its program does, word by word."""
+
+    def __init__(self, argv: Argv, grant: Grant, before: Argv, depth: int) -> None:
+        self._argv = argv
+        self._grant = grant
+        self._before = before  # the words of the runner in front of this command
+        self._depth = depth
+        self._name = name_of(argv)
+        self._command = find_command(self._name) or UNKNOWN
+        self._at = 1
+        self._operands = 0
+        self._given: set[str] = set()
+        self._said: dict[str, str] = {}  # the rule's own options, and their values
+        self._loose_operand: str | None = None
+
+    def read(self) -> Doubt | None:
+        """Return the first doubt."""
+        if self._depth >= _DEEPEST:
+            return self._doubt(0, "commands inside commands, too deep to follow")
+        if self._name in WRAPPERS or script_of(self._argv) is not None:
+            return None  # the inner command is judged by the rules
+        if self._command.language:
+            return self._read_language(self._command.language)
+        while self._at < len(self._argv):
+            doubt = self._read_word(self._argv[self._at])
+            if doubt is not None:
+                return doubt
+        return self._missing()
+
+    def _read_language(self, language: str) -> Doubt | None:
+        own = frozenset(self._argv[: self._grant.words]) | self._grant.options
+        why = LANGUAGES[language](self._argv[1:], own)
+        return self._doubt(len(self._argv) - 1, why) if why else None
+
+    def _read_word(self, word: str) -> Doubt | None:
+        if word == "--":
+            return self._read_behind_dashes()
+        if is_option(word) and not (self._command.ordered and self._operands):
+            return self._read_option(word)
+        return self._read_operand(word)
+
+    # Options.
+
+    def _read_option(self, word: str) -> Doubt | None:
+        start = self._at
+        self._at += 1
+        found = _split(self._command, word)
+        if found is None:
+            return self._read_unknown(word, start)
+        for name, value in found:
+            option = self._command.option(name)
+            doubt = self._judge_option(name, value, option, start) if option else None
+            if doubt is not None:
+                return doubt
+        return None
+
+    def _read_unknown(self, word: str, start: int) -> Doubt | None:
+        name, _, value = word.partition("=")
+        doubt = self._taken_back((name,), name, value or None, start)
+        self._said.update({name: value} if self._is_own(start) else {})
+        self._given.add(name)
+        if doubt is not None or self._is_own(start) or self._command.every_option or self._is_granted((name,)):
+            return doubt
+        attached = not word.startswith("--") and word[:2] in self._grant.options and word[2:].isdigit()
+        return None if attached else self._option_doubt(word, name, None)
+
+    def _judge_option(self, name: str, value: str | None, option: Option, start: int) -> Doubt | None:
+        value_at = start
+        self._given.update(option.names)
+        if value is None and self._takes_next(option):
+            value, value_at = self._argv[self._at], self._at
+            self._at += 1
+        doubt = self._taken_back(option.names, name, value, start)
+        if self._is_own(start) and (value is None or self._is_own(value_at)):
+            self._said.update(dict.fromkeys(option.names, value or ""))
+        if doubt is not None:
+            return doubt
+        free = self._is_own(start) or self._is_granted(option.names) or self._command.every_option
+        if not free and option.why:
+            return self._option_doubt(name, name, option.why)
+        if name in self._command.runs_option and value is not None:
+            return self._read_inner((value, *self._argv[self._at :]), value_at)
+        if value is None or self._is_own(value_at):
+            return None
+        if value_at > start and is_option(value) and not _is_number(value):
+            return self._doubt(value_at, f"{value} may be an option, and not the value of {name}")
+        harmless = free or option.values is None or option.values.fullmatch(value)
+        return None if harmless else self._option_doubt(value, name, f"{name} is not known to be harmless with {value}")
+
+    def _takes_next(self, option: Option) -> bool:
+        if self._at >= len(self._argv):
+            return False
+        return option.arity == "=" or (option.arity == "#" and self._argv[self._at].isdigit())
+
+    def _taken_back(self, names: Argv, name: str, value: str | None, start: int) -> Doubt | None:
+        """Doubt an option that contradicts one of the rule's own."""
+        if self._is_own(start) or not self._said:
+            return None
+        again = next((each for each in names if each in self._said), None)
+        if again is not None and value is not None and value != self._said[again]:
+            return self._doubt(start, f"{name} {value} takes back what the rule says ({again} {self._said[again]})")
+        opposite = next((own for own in self._said if _negates(name, own) or _negates(own, name)), None)
+        return self._doubt(start, f"{name} takes back what the rule says ({opposite})") if opposite else None
+
+    def _is_own(self, at: int) -> bool:
+        return at < self._grant.words
+
+    def _is_granted(self, names: Argv) -> bool:
+        return self._grant.every_option or not self._grant.options.isdisjoint(names)
+
+    # Operands and sub-commands.
+
+    def _read_operand(self, word: str) -> Doubt | None:
+        command, at = self._command, self._at
+        if command.runs is not None and self._operands == command.runs:
+            return self._read_inner(self._argv[at:], at)
+        self._at += 1
+        if command.commands and not self._operands:
+            sub = command.commands.get(word)
+            if sub is not None or not command.starts:
+                return self._enter(word, sub, at)
+        self._operands += 1
+        if self._is_own(at):
+            return None
+        self._loose_operand = self._loose_operand or word
+        if command.operands is not None and not command.operands.fullmatch(word):
+            return self._doubt(at, command.operands_why or f"{word} is not a plain operand: it may be more than a name")
+        if command.most is not None and self._operands > command.most:
+            return self._doubt(at, command.operands_why or f"{word} is one operand too many for {self._name}")
+        return None
+
+    def _enter(self, word: str, sub: Command | None, at: int) -> Doubt | None:
+        """Go on with the sub-command; one that no profile describes has to be named by the rule."""
+        if sub is None and not self._is_own(at):
+            return self._doubt(at, f"{word} is not a sub-command of {self._name} that is known to be harmless")
+        why = None if sub is None else sub.why
+        self._command, self._name = sub or UNKNOWN, f"{self._name} {word}"
+        return self._doubt(at, f"`{self._name}` {why}") if why and not self._is_own(at) else None
+
+    def _read_behind_dashes(self) -> Doubt | None:
+        command = self._command
+        rest, start = self._argv[self._at + 1 :], self._at + 1
+        self._at = start
+        if command.runs is not None:
+            return self._read_operands_until_inner()
+        if command.after is not None:
+            self._command = Command(options=command.after, operands=command.operands, after_operands=True)
+            return None
+        for at, word in enumerate(rest, start=start):
+            own = self._is_own(at) or command.after_operands or command.every_option or not is_option(word)
+            if not own and not self._is_granted((word.partition("=")[0],)):
+                return self._option_doubt(word, word.partition("=")[0], None)
+            doubt = self._read_operand(word) if not is_option(word) or command.after_operands else None
+            self._at = at + 1
+            if doubt is not None:
+                return doubt
+        return None
+
+    def _read_operands_until_inner(self) -> Doubt | None:
+        while self._at < len(self._argv):
+            doubt = self._read_operand(self._argv[self._at])
+            if doubt is not None:
+                return doubt
+        return None
+
+    def _read_inner(self, argv: Argv, start: int) -> Doubt | None:
+        """Judge the command that this one runs by its name."""
+        self._at = len(self._argv)
+        loose = next((at for at in range(len(argv)) if not self._is_own(start + at)), len(argv))
+        odd = next((each for each in argv[loose:] if self._command.joins and not _is_joinable(each)), None)
+        odd = odd or next((each for each in argv[:1] if "=" in each and loose == 0), None)  # it sets a variable
+        if odd is not None:
+            return self._doubt(len(self._argv) - 1, f"a shell reads more in {odd} than plain words")
+        inner, grant = argv, self._grant.behind(start)
+        if self._command.joins:
+            inner = tuple(" ".join(argv).split())
+            grant = grant._replace(words=len(" ".join(argv[:loose]).split()))
+        before = (*self._before, *self._argv[:start])
+        return _Reader(inner, grant, before, self._depth + 1).read() if inner else None
+
+    def _missing(self) -> Doubt | None:
+        command = self._command
+        if command.needs and self._given.isdisjoint(command.needs) and not self._grant.every_option:
+            return self._doubt(len(self._argv) - 1, command.needs_why or f"{self._name} does more than it shows")
+        if command.operands_need and self._loose_operand and self._given.isdisjoint(command.operands_need):
+            return self._doubt(len(self._argv) - 1, command.operands_why or f"{self._loose_operand} changes something")
+        return None
+
+    # Sentences.
+
+    def _option_doubt(self, word: str, name: str, why: str | None) -> Doubt:
+        sentence = f"{word} {why}" if why and not why.startswith(word) and name not in why else why
+        sentence = sentence or f"{word} is not known to be harmless for `{self._name}`"
+        return Doubt(word, sentence, f"`options: [{name}]` in the rule would allow it, or `options: any`")
+
+    def _doubt(self, at: int, why: str) -> Doubt:
+        words = shlex.join((*self._before, *self._argv[: at + 1]))
+        named = len(words) <= _LONGEST_CURE and "\n" not in words
+        cure = f"a rule for `{words}` would allow it" if named else "a rule with these very words would allow it"
+        return Doubt(self._argv[at] if at < len(self._argv) else "", why, cure)
+
+
+def _split(command: Command, word: str) -> list[tuple[str, str | None]] | None:
+    """Return the options in one word, each with its attached value; None if one of them is unknown."""
+    name, equals, value = word.partition("=")
+    if word.startswith("--") or command.one_dash:
+        option = command.option(name)
+        if option is not None:
+            return None if equals and not option.arity else [(name, value if equals else None)]
+        letter = command.option(word[:2]) if command.one_dash and not word.startswith("--") else None
+        return [(word[:2], word[2:])] if letter and letter.arity else None
+    option = command.option(word)
+    if option is not None:
+        return [(word, None)]
+    found = letters(command, word)
+    return None if found is None else list(found)
+
+
+def _negates(name: str, own: str) -> bool:
+    """Whether one option is the other with a `no`, perhaps abbreviated."""
+    negated = name.removeprefix("--no-")
+    return negated not in {"", name} and own.startswith(f"--{negated}")
+
+
+def _is_number(word: str) -> bool:
+    return bool(re.fullmatch(r"-\d+(?:\.\d+)?", word))
+
+
+def _is_joinable(word: str) -> bool:
+    return all(_WORD.fullmatch(each) for each in word.split(" "))

@@ -1,0 +1,232 @@
+"""Profile of a program as data: the options that are harmless, with their arity, and the shape of its operands.
+
+Tests: tests/policy/shell/proof/test_profile.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, cast
+
+import msgspec
+
+from sayso.policy.shell.wrappers import Argv
+
+Arity = Literal["", "=", "?", "#"]  # none; a value; an attached value or none; a number, attached or behind it, or none
+
+# Shapes of an operand or a value, by name. All but `any` refuse what programs take for more than a plain text.
+_NOT_PLAIN = r"(?![@|+!;])(?![^\n]*://)(?!\w+::)(?![^/\s]+@[^/\s]+:)"
+SHAPES = {
+    "any": r"[\s\S]*",
+    "none": r"(?!)",
+    "plain": rf"{_NOT_PLAIN}[^\n]*",
+    "local": rf"{_NOT_PLAIN}(?!-)[^:\n]*(?:/[^\n]*)?",  # no other host: no colon before the first slash
+    "word": r"[\w./:,@%+=-]*",  # for a shell that reads the words joined
+    "web": r"(?i:https?://)[^\s{}\[\]]*|[\w.-]+(?::\d+)?(?:/[^\s{}\[\]]*)?",
+    "number": r"[+-]?\d+(?:\.\d+)?",
+}
+_OPTION_NAME = re.compile(r"--?[A-Za-z0-9@%#?][\w.:+@-]*|-NUM")
+
+
+class ProfileError(ValueError):
+    """Error: a profile is malformed; the sentence says what is wrong."""
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An option: all its names, its arity, the shape of its harmless values, and why it asks, if it does."""
+
+    names: tuple[str, ...]
+    arity: Arity = ""
+    values: re.Pattern[str] | None = None
+    why: str | None = None
+
+
+Options = Mapping[str, Option]
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """A program or one of its sub-commands, compiled."""
+
+    options: Options = {}
+    everywhere: Options = {}  # also of its sub-commands
+    every_option: bool = False  # no option can do harm
+    operands: re.Pattern[str] | None = None
+    operands_why: str | None = None
+    most: int | None = None  # operands
+    needs: frozenset[str] = frozenset()
+    needs_why: str | None = None
+    operands_need: frozenset[str] = frozenset()
+    one_dash: bool = False
+    ordered: bool = False
+    runs: int | None = None
+    runs_option: frozenset[str] = frozenset()
+    joins: bool = False
+    after: Options | None = None  # the options behind `--`; None: they ask
+    after_operands: bool = False
+    why: str | None = None
+    commands: Mapping[str, Command] = {}
+    language: str | None = None
+    starts: bool = False  # it has operands of its own besides its sub-commands
+
+    def option(self, name: str) -> Option | None:
+        """Return the option of this name, with one dash or two where the program takes both."""
+        found = self.options.get(name) or self.everywhere.get(name)
+        if found is None and self.one_dash and name.startswith("--"):
+            found = self.options.get(name[1:])
+        if found is None and re.fullmatch(r"-\d+", name):
+            found = self.options.get("-NUM")
+        return found
+
+
+class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A command as a profile file writes it; `docs/profiles.md` explains the keys."""
+
+    harmless: str = ""
+    everywhere: str = ""
+    asks: dict[str, str] = {}
+    values: dict[str, str] = {}
+    operands: str | None = None
+    operands_why: str | None = None
+    operands_need: str = ""
+    most: int | None = None
+    needs: str = ""
+    needs_why: str | None = None
+    style: Literal["gnu", "one-dash"] | None = None
+    ordered: bool | None = None
+    runs: int | None = None
+    runs_option: str = ""
+    joins: bool = False
+    after: str | None = None
+    why: str | None = None
+    language: str | None = None
+    commands: dict[str, CommandData] = {}
+    samples: dict[str, str] = {}
+    trial: str | None = None
+    effects: list[Literal["writes", "starts", "reaches"]] = []
+    obeys: list[str] = []
+
+
+class ProfileData(CommandData, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A profile file: the programs that it is about, and where that is known from."""
+
+    programs: list[str]
+    source: str
+
+
+GENERIC = "--help --version"
+
+
+def parse_profile(text: str) -> ProfileData:
+    """Parse the text of a profile file; raises `ProfileError`."""
+    try:
+        return msgspec.toml.decode(text, type=ProfileData)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ProfileError(str(error)) from error
+
+
+def compile_command(data: CommandData, above: Command | None = None) -> Command:
+    """Compile a command and its sub-commands; they inherit the style, and the options that stand everywhere."""
+    values = _value_shapes(data.values)
+    everywhere = dict(_parse_options(data.everywhere, values))
+    style = data.style or ("one-dash" if above and above.one_dash else "gnu")
+    after = data.after
+    command = Command(
+        options={
+            **dict(_parse_options(GENERIC, {})),
+            **(above.everywhere if above else {}),
+            **everywhere,
+            **dict(_parse_options("" if data.harmless == "any" else data.harmless, values)),
+            **{name: each for spec, why in data.asks.items() for name, each in _parse_options(spec, {}, why)},
+        },
+        everywhere={**(above.everywhere if above else {}), **everywhere},
+        every_option=data.harmless == "any",
+        operands=shape(data.operands or "plain"),
+        operands_why=data.operands_why,
+        most=data.most,
+        needs=_names(data.needs),
+        needs_why=data.needs_why,
+        operands_need=_names(data.operands_need),
+        one_dash=style == "one-dash",
+        ordered=bool(data.ordered) or data.runs is not None,
+        runs=data.runs,
+        runs_option=_names(data.runs_option),
+        joins=data.joins,
+        after=None if after in {None, "operands"} else dict(_parse_options(after or "", values)),
+        after_operands=after == "operands",
+        why=data.why,
+        language=data.language,
+        starts=data.operands is not None,
+    )
+    return msgspec.structs.replace(
+        command, commands={name: compile_command(each, command) for name, each in _spread(data.commands)}
+    )
+
+
+def shape(text: str) -> re.Pattern[str] | None:
+    """Compile a shape: one of the names, or an expression between slashes; None accepts anything."""
+    if text == "any":
+        return None
+    pattern = text[1:-1] if len(text) > 1 and text.startswith("/") and text.endswith("/") else SHAPES.get(text)
+    if pattern is None:
+        raise ProfileError(f"{text!r} is no shape; use one of {', '.join(SHAPES)}, or an expression between slashes")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ProfileError(f"{text!r} is no regular expression: {error}") from error
+
+
+def _spread(commands: Mapping[str, CommandData]) -> Iterator[tuple[str, CommandData]]:
+    """Yield the sub-commands; several with one description are written in one key, with commas."""
+    for names, each in commands.items():
+        yield from ((name.strip(), each) for name in names.split(","))
+
+
+def _value_shapes(values: Mapping[str, str]) -> dict[str, re.Pattern[str] | None]:
+    return {name: shape(text) for names, text in values.items() for name in names.replace(",", " ").split()}
+
+
+_PLAIN = shape("plain")
+
+
+def _parse_options(
+    spec: str, values: Mapping[str, re.Pattern[str] | None], why: str | None = None
+) -> Iterator[tuple[str, Option]]:
+    """Yield every name in a list such as `-n,--lines= -v --color?`, with its option."""
+    for word in spec.split():
+        plain = word.rstrip("=?#") if len(word) > len("-#") else word
+        arity = word[len(plain) :]
+        names = tuple(plain.split(","))
+        wrong = next((each for each in names if not _OPTION_NAME.fullmatch(each)), None)
+        if wrong is not None or arity not in {"", "=", "?", "#"}:
+            raise ProfileError(f"{word!r} is no option; write it as -x, --name, -x,--name= or --name?")
+        found = next((values[name] for name in names if name in values), _PLAIN)
+        option = Option(names=names, arity=cast("Arity", arity), values=found, why=why)
+        yield from ((name, option) for name in names)
+
+
+def _names(spec: str) -> frozenset[str]:
+    return frozenset(spec.replace(",", " ").split())
+
+
+def letters(command: Command, word: str) -> Iterable[tuple[str, str | None]] | None:
+    """Split a bundle such as `-xvf5` into options, the last perhaps with its value; None if one is unknown."""
+    found: list[tuple[str, str | None]] = []
+    for at, letter in enumerate(word[1:], start=2):
+        option = command.option(f"-{letter}")
+        if option is None:
+            return None
+        if option.arity and at < len(word):
+            return [*found, (f"-{letter}", word[at:])]
+        found.append((f"-{letter}", None))
+    return found
+
+
+def is_option(word: str) -> bool:
+    """Whether the word is written as an option; a single dash is standard input."""
+    return word.startswith("-") and word != "-"
+
+
+def own_names(words: Argv) -> frozenset[str]:
+    """Return the options among these words, without attached values."""
+    return frozenset(word.partition("=")[0] for word in words if is_option(word))
