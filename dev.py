@@ -180,6 +180,12 @@ def need_bubblewrap() -> None:
         install_package("bubblewrap", "The tests need bubblewrap, which confines shell lines: install it")
 
 
+def need_strace() -> None:
+    """Install what traces the system calls of programs, if it is not there."""
+    if sys.platform == "linux" and not shutil.which("strace"):
+        install_package("strace", "The profiles of programs are measured with strace: install it")
+
+
 def need_ps() -> None:
     """Install the program that lists processes where there is no /proc, if it is not there."""
     if not shutil.which("ps"):
@@ -312,6 +318,7 @@ def test(arguments: list[str]) -> None:
         need_vocabulary()  # tests/test_house.py imports AdalFlow
         DEVELOPMENT.prepare().become("pytest", "-q", *CORE, *SEVERAL_AT_ONCE)
     need_bubblewrap()
+    need_strace()
     need_ps()
     need_vocabulary()
     need_chromium()
@@ -336,6 +343,13 @@ def suites(arguments: list[str]) -> None:
         raise TaskError("`suites` takes no argument but --write.")
     folder = need_peer_suites()
     DEVELOPMENT.prepare().become("python", "-m", "tests.suites.blocking_approval", str(folder), *arguments)
+
+
+def harmless(arguments: list[str]) -> None:
+    """Measure the profiles of shell programs in a sandbox, all that are installed; `harmless git rg`: these."""
+    need_bubblewrap()
+    need_strace()
+    DEVELOPMENT.prepare().become("python", "-m", "tests.trials", *arguments)
 
 
 def prefect(arguments: list[str]) -> None:
@@ -424,6 +438,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "test": test,
     "older": older,
     "suites": suites,
+    "harmless": harmless,
     "prefect": prefect,
     "lint": lint,
     "bench": bench,

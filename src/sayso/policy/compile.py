@@ -385,7 +385,20 @@ class _PolicyCompiler:
                 note=each.get("note"),
                 expires=parse_seconds(each["expires"], dotted((*key, "expires"))) if "expires" in each else None,
                 expands=frozenset(each.get("operand_expansion") or ()),
+                options=self._options(each, approval, key),
+                every_option=each.get("options") == "any",
             )
+
+    def _options(self, each: Mapping[str, Any], approval: Approval, key: Key) -> frozenset[str]:
+        given = each.get("options")
+        if given is not None and approval != "none":
+            self.add_problem(f"means nothing, because the rule is {approval!r}; leave it out", *key, "options")
+        named = {} if isinstance(given, str) else dict(_items(given))
+        for at, option in named.items():
+            if not re.fullmatch(r"--?[^\s=-][^\s=]*", option):
+                sentence = f"is {describe_value(option)}; name an option without its value, such as --since or -n"
+                self.add_problem(sentence, *key, "options", at)
+        return frozenset(named.values())
 
     def _shell_approval(self, each: Mapping[str, Any], key: Key) -> Approval:
         by_flags = "allowed" in each or "approval_required" in each

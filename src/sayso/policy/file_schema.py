@@ -100,6 +100,12 @@ _SHELL_RULE = record(
         "expires": _EXPIRES,
         "match": list_of("lines that this rule must match, tested when the file is read", text("a line")),
         "not_match": list_of("lines that this rule must not match", text("a line")),
+        "options": any_of(
+            one_of("any: whatever the options of the command do", ("any",)),
+            list_of(
+                "options that may stand behind the words, though they are not known to be harmless", text("an option")
+            ),
+        ),
         "operand_expansion": list_of("expansions that operands may have", one_of("an expansion", ("glob", "tilde"))),
     },
     required=("pattern",),

@@ -14,10 +14,10 @@ import msgspec
 
 from sayso.core.model import Approval, Rule, Verdict
 from sayso.policy.shell.block_scan import scan_commands
-from sayso.policy.shell.dangers.general import danger, has_dangers
 from sayso.policy.shell.inner_commands import with_inner_commands
 from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
 from sayso.policy.shell.nesting import TooComplex
+from sayso.policy.shell.proof.doubts import Grant, find_doubt, is_closed
 from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
 from sayso.policy.shell.stricter_rules import StricterRules
 from sayso.policy.shell.wrappers import (
@@ -41,6 +41,7 @@ _SHOWN = 60
 _MOST_REMEMBERED = 4
 _LONGEST_SCANNED = 100_000
 _NOWHERE = "/dev/null"
+_FOUND = "found"  # the expansion of `{}` by find
 
 
 class Finding(NamedTuple):
@@ -184,8 +185,9 @@ class ShellRules:
 
     def _rememberable(self, part: Part) -> Argv | None:
         plain = not part.expands and all(each.approval == "none" for each in self._judge_setup(part, ""))
-        ordinary = plain and part.argv and not danger(part.argv) and with_inner_commands(part.argv) == [part.argv]
-        words = rememberable(part.argv) if ordinary else None
+        words = rememberable(part.argv) if plain and part.argv else None
+        if words is None or with_inner_commands(part.argv) != [part.argv] or find_doubt(part.argv, Grant(len(words))):
+            return None
         # A rule with a longer prefix has to ask separately.
         narrower = words and any(len(each.words) > len(words) for each in self._matching(part.argv))
         return None if narrower else words
@@ -247,16 +249,23 @@ class ShellRules:
         reason = f"`{' '.join(strictest.words)}` is {strictest.approval!r}{_note(strictest)}"
         found = [Finding(shown, strictest.approval, reason, strictest.rule, strictest.expires)]
         equal = [each for each, _ in rules if (each.words, each.approval) == (strictest.words, strictest.approval)]
-        if not all(expands <= each.expands for each in equal):
+        if not all(expands - {_FOUND} <= each.expands for each in equal):
             found.append(Finding(shown, "required", "its operands are expanded to something else", strictest.rule))
-        risk = danger(argv) or self._expansion_risk(argv, expands)
-        if risk:
-            found.append(Finding(shown, "required", risk, strictest.rule))
+        if strictest.approval == "none":
+            found += self._judge_tail(argv, shown, expands, rules)
         return [*found, *self._judge_inner_commands(argv, shown, expands, depth, rules)]
 
-    def _expansion_risk(self, argv: Argv, expands: frozenset[str]) -> str | None:
-        risky = expands and (has_dangers(argv) or runs_others(argv))
-        return "its operands may become options, or what it runs" if risky else None
+    def _judge_tail(self, argv: Argv, shown: str, expands: frozenset[str], rules: Sequence[RuleReach]) -> list[Finding]:
+        """Judge the words behind those of the rules: one rule has to cover all of them."""
+        if expands and runs_others(argv):
+            return [Finding(shown, "required", "its operands may become options, or what it runs", self.rule)]
+        found: list[Finding] = []
+        for rule, reach in sorted(rules, key=lambda each: -each[1]):
+            doubt = find_doubt(argv, Grant(reach, rule.options, rule.every_option), expands=bool(expands))
+            if doubt is None:
+                return []
+            found.append(Finding(shown, "required", str(doubt), rule.rule))
+        return found[:1]
 
     def _judge_inner_commands(
         self, argv: Argv, shown: str, expands: frozenset[str], depth: int, rules: Sequence[RuleReach]
@@ -279,12 +288,15 @@ class ShellRules:
         self, each: InnerCommand, shown: str, expands: frozenset[str], depth: int, rules: Sequence[RuleReach]
     ) -> list[Finding]:
         found = [self._judge_assignment(word, shown) for word in each.assignments]
-        if each.adds and (has_dangers(each.argv) or runs_others(each.argv)):
+        if each.adds and (runs_others(each.argv) or not is_closed(each.argv)):
             reason = f"{_short(each.argv[0])!r} is given arguments that nobody knows yet"
             found.append(Finding(shown, "required", reason, self.rule))
+        argv = each.argv
+        if each.finds:  # paths that begin where it looks, so never with a dash
+            argv, expands = tuple(word.replace("{}", "./*") for word in argv), expands | {_FOUND}
         # A rule such as `sudo systemctl status` names both programs: it reaches beyond the wrapper.
         above = [(rule, reach - each.start) for rule, reach in rules if reach > each.start]
-        return [*found, *self._judge_command(each.argv, shown, expands, depth + 1, above)]
+        return [*found, *self._judge_command(argv, shown, expands, depth + 1, above)]
 
     def _normalise_name(self, argv: Argv) -> Argv:
         """Normalise the name: strip a trusted folder from the program, and the pager option from git."""

@@ -28,6 +28,8 @@ class ShellRule(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
     expires: float | None = None
     expands: frozenset[str] = frozenset()
+    options: frozenset[str] = frozenset()  # that need no proof
+    every_option: bool = False
 
 
 class Confinement(msgspec.Struct, frozen=True, kw_only=True):

@@ -124,6 +124,7 @@ class InnerCommand(msgspec.Struct, frozen=True, kw_only=True):
     start: int
     assignments: Argv = ()
     adds: bool = False
+    finds: bool = False  # `{}` in it stands for paths
 
 
 def name_of(argv: Argv) -> str:
@@ -196,7 +197,7 @@ def _find_commands(argv: Argv) -> list[InnerCommand]:
             command = argv[at + 1 : end]
             if _EXECUTES & set(command):
                 raise UnknownOption(f"{argv[0]} names one command inside another")
-            commands.append(InnerCommand(argv=command, start=at + 1, adds=any("{}" in word for word in command)))
+            commands.append(InnerCommand(argv=command, start=at + 1, finds=any("{}" in word for word in command)))
             at = end
         at += 1
     return commands

@@ -46,9 +46,15 @@ class Grant(NamedTuple):
         return self._replace(words=max(0, self.words - start))
 
 
-def find_doubt(argv: Argv, grant: Grant) -> Doubt | None:
-    """Return the first word that is not proven harmless, if there is one."""
-    return _Reader(argv, grant, (), 0).read()
+def find_doubt(argv: Argv, grant: Grant, *, expands: bool = False) -> Doubt | None:
+    """Return the first word that is not proven harmless, if there is one.
+
+    Args:
+        argv: the command.
+        grant: of the rule.
+        expands: words with `*`, `?` or `[` stand for any number of paths.
+    """
+    return _Reader(argv, grant, expands=expands).read()
 
 
 def is_closed(argv: Argv) -> bool:
@@ -60,11 +66,12 @@ def is_closed(argv: Argv) -> bool:
 class _Reader:
     """Reads one command as its program does, word by word."""
 
-    def __init__(self, argv: Argv, grant: Grant, before: Argv, depth: int) -> None:
+    def __init__(self, argv: Argv, grant: Grant, before: Argv = (), *, depth: int = 0, expands: bool = False) -> None:
         self._argv = argv
         self._grant = grant
         self._before = before  # the words of the runner in front of this command
         self._depth = depth
+        self._expands = expands
         self._name = name_of(argv)
         self._command = find_command(self._name) or UNKNOWN
         self._at = 1
@@ -88,6 +95,8 @@ class _Reader:
         return self._missing()
 
     def _read_language(self, language: str) -> Doubt | None:
+        if self._expands:
+            return self._doubt(len(self._argv) - 1, "its operands may become options, or more than names of files")
         own = frozenset(self._argv[: self._grant.words]) | self._grant.options
         why = LANGUAGES[language](self._argv[1:], own)
         return self._doubt(len(self._argv) - 1, why) if why else None
@@ -172,6 +181,8 @@ class _Reader:
 
     def _read_operand(self, word: str) -> Doubt | None:
         command, at = self._command, self._at
+        if self._expands and re.search(r"[*?\[]", word) and not self._may_expand(word):
+            return self._doubt(at, f"{word} may become options, or more operands than are harmless")
         if command.runs is not None and self._operands == command.runs:
             return self._read_inner(self._argv[at:], at)
         self._at += 1
@@ -188,6 +199,11 @@ class _Reader:
         if command.most is not None and self._operands > command.most:
             return self._doubt(at, command.operands_why or f"{word} is one operand too many for {self._name}")
         return None
+
+    def _may_expand(self, word: str) -> bool:
+        command = self._command
+        bounded = command.most is not None or command.runs is not None or (command.commands and not self._operands)
+        return not bounded and (command.every_option or word[0] not in "*?[")
 
     def _enter(self, word: str, sub: Command | None, at: int) -> Doubt | None:
         """Go on with the sub-command; one that no profile describes has to be named by the rule."""
@@ -236,7 +252,8 @@ class _Reader:
             inner = tuple(" ".join(argv).split())
             grant = grant._replace(words=len(" ".join(argv[:loose]).split()))
         before = (*self._before, *self._argv[:start])
-        return _Reader(inner, grant, before, self._depth + 1).read() if inner else None
+        reader = _Reader(inner, grant, before, depth=self._depth + 1, expands=self._expands) if inner else None
+        return reader.read() if reader else None
 
     def _missing(self) -> Doubt | None:
         command = self._command

@@ -1,0 +1,87 @@
+"""Plan of the trials: each harmless option of a profile, with harmless values, in the line that the profile gives."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.trials.sandbox import ADDRESS
+
+from sayso.policy.shell.proof.profile import CommandData, Option, ProfileData, compile_command
+
+# What an attacker would give as a value; tried wherever the profile calls it harmless.
+ATTACKS = (
+    "|touch pwned", "!touch pwned", "$(touch pwned)", "`touch pwned`", "x;touch pwned", "x\ntouch pwned", "pwned.txt",
+    "@in.txt", "file://in.txt", "http://127.0.0.1:9/", "ext::touch pwned", "./pwned/", "%output{pwned}", "sh",
+)  # fmt: skip
+
+
+class Trial(NamedTuple):
+    """One run: the command it belongs to, the option (nothing: the bare line), the value, and the words."""
+
+    command: str
+    option: str
+    value: str | None
+    argv: tuple[str, ...]
+    effects: frozenset[str]
+
+
+def plan(profile: ProfileData, program: str) -> Iterator[list[Trial]]:
+    """Yield the trials of each command that has a line for it: first the bare line, then each option."""
+    for name, data, inherited in _commands(profile, program, ()):
+        if data.trial is None:
+            continue
+        command = compile_command(data)
+        samples = {name: text for names, text in data.samples.items() for name in names.replace(",", " ").split()}
+        options = {id(each): each for each in (*command.options.values(), *inherited.values()) if each.why is None}
+        trials = [_trial(name, data, program, "", None)]
+        for option in options.values():
+            trials += _option_trials(name, data, program, option, samples)
+        yield trials
+
+
+def _commands(
+    data: CommandData, name: str, above: tuple[Option, ...]
+) -> Iterator[tuple[str, CommandData, dict[str, Option]]]:
+    everywhere = (*above, *compile_command(data).everywhere.values())
+    yield name, data, {each.names[0]: each for each in above}
+    for names, sub in data.commands.items():
+        for each in names.split(","):
+            yield from _commands(sub, f"{name} {each.strip()}", everywhere)
+
+
+def _option_trials(
+    name: str, data: CommandData, program: str, option: Option, samples: dict[str, str]
+) -> Iterator[Trial]:
+    """Yield the option by each of its names with a sample, and by the first with every attack that it lets through."""
+    sample = next((samples[each] for each in option.names if each in samples), None)
+    for spelling in option.names:
+        shown = "-5" if spelling == "-NUM" else spelling
+        if option.arity in {"", "?", "#"}:
+            yield _trial(name, data, program, shown, None)
+        if option.arity:
+            yield _trial(name, data, program, shown, sample or ("1" if _fits(option, "1") else "in.txt"))
+    if option.arity in {"=", "?"}:
+        yield from (_trial(name, data, program, option.names[-1], each) for each in ATTACKS if _fits(option, each))
+
+
+def _fits(option: Option, value: str) -> bool:
+    return option.values is None or bool(option.values.fullmatch(value))
+
+
+def _trial(name: str, data: CommandData, program: str, option: str, value: str | None) -> Trial:
+    words = (
+        ()
+        if not option
+        else (option,)
+        if value is None
+        else (f"{option}={value}",)
+        if option[:2] == "--"
+        else (f"{option}{value}",)
+    )
+    if value is not None and data.style == "one-dash":
+        words = (f"{option}={value}",)
+    line = shlex.split((data.trial or "").replace("{address}", ADDRESS))
+    argv = tuple(each for word in line for each in (words if word == "{option}" else (word,)))
+    return Trial(name, option, value, (program, *argv[1:]), frozenset(data.effects))
