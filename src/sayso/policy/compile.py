@@ -20,6 +20,7 @@ from sayso.policy.pruning import prune
 from sayso.policy.shell import wrappers
 from sayso.policy.shell.judge import ShellRules
 from sayso.policy.shell.lexer import NotProvable, lex
+from sayso.policy.shell.proof.doubts import runs_anything
 from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
 from sayso.policy.vocabulary import APPROVALS, STRICTNESS, parse_approval, parse_conversation, parse_seconds
 from sayso.policy.zones import Resolve, Zone, Zones
@@ -373,7 +374,7 @@ class _PolicyCompiler:
                 continue
             self._test_rule(each, words, key)
             approval = self._shell_approval(each, key)
-            problem = wrappers.pattern_warning(words) if approval == "none" else None
+            problem = _pattern_warning(words) if approval == "none" else None
             if problem:
                 self.add_warning(f"{dotted(key)}: {problem}", *key)
             if "expires" in each and approval in {"none", "blocked"}:
@@ -425,6 +426,11 @@ class _PolicyCompiler:
 
 def _says(entry: Entry) -> Approval | None:
     return entry.says.approval if isinstance(entry.says, Verdict) else None
+
+
+def _pattern_warning(words: wrappers.Argv) -> str | None:
+    runs = f"`{' '.join(words)}` runs any program; name what it may run" if runs_anything(words) else None
+    return wrappers.pattern_warning(words) or runs
 
 
 def _matches(words: wrappers.Argv, line: str) -> bool:
