@@ -114,7 +114,7 @@ _REMEMBERED = {
     "yarn": word_set("install add remove upgrade list info outdated audit test why"),
     "cargo": word_set("build check test clippy fmt doc bench add remove update tree metadata fetch clean search"),
 }
-_EXECUTES = word_set("-exec -execdir -ok -okdir")
+EXECUTES = word_set("-exec -execdir -ok -okdir")
 
 
 class InnerCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,10 +192,10 @@ def _find_commands(argv: Argv) -> list[InnerCommand]:
     commands: list[InnerCommand] = []
     at = 1
     while at < len(argv):
-        if argv[at] in _EXECUTES:
+        if argv[at] in EXECUTES:
             end = _end_of_exec(argv, at + 1)
             command = argv[at + 1 : end]
-            if _EXECUTES & set(command):
+            if EXECUTES & set(command):
                 raise UnknownOption(f"{argv[0]} names one command inside another")
             commands.append(InnerCommand(argv=command, start=at + 1, finds=any("{}" in word for word in command)))
             at = end

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command
 from sayso.policy.shell.proof.languages import LANGUAGES
 from sayso.policy.shell.proof.profile import SHAPES, Command, Option, is_option, letters
-from sayso.policy.shell.wrappers import WRAPPERS, Argv, name_of, script_of
+from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption, name_of, script_of, wrapped_commands
 
 _DEEPEST = 6
 _LONGEST_CURE = 80
@@ -98,7 +98,7 @@ class _Reader:
         if self._depth >= _DEEPEST:
             return self._doubt(0, "commands inside commands, too deep to follow")
         if self._name in WRAPPERS or script_of(self._argv) is not None:
-            return None  # the inner command is judged by the rules
+            return self._read_wrapped() if self._depth else None  # else the rules judge the inner command
         if self._command.language:
             return self._read_language(self._command.language)
         while self._at < len(self._argv):
@@ -108,16 +108,29 @@ class _Reader:
         return self._missing()
 
     def _read_language(self, language: str) -> Doubt | None:
+        if self._depth and not EXECUTES.isdisjoint(self._argv):
+            return self._doubt(len(self._argv) - 1, "it runs commands that no rule judges there")
         if self._expands:
             return self._doubt(len(self._argv) - 1, "its operands may become options, or more than names of files")
         own = frozenset(self._argv[: self._grant.words]) | self._grant.options
         why = LANGUAGES[language](self._argv[1:], own)
         return self._doubt(len(self._argv) - 1, why) if why else None
 
+    def _read_wrapped(self) -> Doubt | None:
+        """Judge the inner command of a wrapper behind a runner, where no rule does."""
+        try:
+            inside = wrapped_commands(self._argv)
+        except UnknownOption as problem:
+            return self._doubt(len(self._argv) - 1, str(problem))
+        if script_of(self._argv) is not None or any(each.assignments or each.adds for each in inside):
+            return self._doubt(len(self._argv) - 1, f"what {self._name} runs there is judged by no rule")
+        doubts = (self._read_inner(each.argv, each.start) for each in inside)
+        return next((each for each in doubts if each is not None), None)
+
     def _read_word(self, word: str) -> Doubt | None:
         if word == "--":
             return self._read_behind_dashes()
-        if is_option(word) and not (self._command.ordered and self._operands):
+        if is_option(word) and not (self._command.ordered and self._operands and self._command.runs is None):
             return self._read_option(word)
         return self._read_operand(word)
 
@@ -233,6 +246,9 @@ class _Reader:
         if command.runs is not None:
             return self._read_operands_until_inner()
         if command.after is not None:
+            missing = self._missing()
+            if missing is not None:
+                return missing
             self._command = Command(options=command.after, operands=command.operands, after_operands=True)
             return None
         for at, word in enumerate(rest, start=start):
