@@ -20,7 +20,7 @@ from sayso.policy.pruning import prune
 from sayso.policy.shell import wrappers
 from sayso.policy.shell.judge import ShellRules
 from sayso.policy.shell.lexer import NotProvable, lex
-from sayso.policy.shell.proof.doubts import runs_anything
+from sayso.policy.shell.proof.runners import runs_anything
 from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
 from sayso.policy.vocabulary import APPROVALS, STRICTNESS, parse_approval, parse_conversation, parse_seconds
 from sayso.policy.zones import Resolve, Zone, Zones

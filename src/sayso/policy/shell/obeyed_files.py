@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from sayso.policy.shell.dangers.general import innermost_named
+from sayso.policy.shell.proof.runners import innermost_named
 from sayso.policy.shell.wrappers import SHELLS, Argv, name_of
 
 # One telling file for each beginning of a command; zones judge its other names alike.

@@ -59,7 +59,8 @@ def word_set(text: str) -> frozenset[str]:
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "env": Wrapper(flags=word_set("- -i --ignore-environment -0 --null"), values=word_set("-u --unset"), assigns=True),
+    # Without its variables a program may obey other files, as git does without the settings of `ShellTool`.
+    "env": Wrapper(flags=word_set("-0 --null"), assigns=True),
     "nice": Wrapper(values=word_set("-n --adjustment")),
     "ionice": Wrapper(flags=word_set("-t --ignore"), values=word_set("-c --class -n --classdata")),
     "nohup": Wrapper(),

@@ -63,19 +63,6 @@ def is_closed(argv: Argv) -> bool:
     return command is not None and command.every_option and command.operands is None and command.most is None
 
 
-def runs_anything(words: Argv) -> bool:
-    """Whether these words of a rule end before the name of the program that they run: `docker exec`, `uv run`."""
-    command, operands = find_command(name_of(words)), 0
-    for word in words[1:]:
-        if command is None:
-            return False
-        if is_option(word):
-            continue
-        sub = command.commands.get(word)
-        command, operands = (sub, 0) if sub is not None else (command, operands + 1)
-    return command is not None and command.runs is not None and operands <= command.runs
-
-
 class _Reader:
     """Reads one command as its program does, word by word."""
 

@@ -104,7 +104,6 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     samples: dict[str, str] = {}
     trial: str | None = None
     effects: list[Literal["writes", "starts", "reaches"]] = []
-    obeys: list[str] = []
 
 
 class ProfileData(CommandData, frozen=True, kw_only=True, forbid_unknown_fields=True):

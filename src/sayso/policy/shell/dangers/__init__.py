@@ -1,1 +1,0 @@
-"""Danger tables: options with which ordinary programs run code or write files, by subject."""
