@@ -9,7 +9,7 @@ HARMLESS = (
     ("git log", "git log --since='2 weeks ago' --author='a@b.org' --format='%h %s' -- src"),
     ("git log", "git log -S'std::vector' -p --stat -- -odd-name"),
     ("git log", "git log origin/main..HEAD --no-merges"),
-    ("git log", "git log -L 10,20:src/a.py @{u}.."),
+    ("git log", "git log -L 10,20:src/a.py '@{u}..'"),
     ("git log", "git log -1 --pretty=format:%H"),
     ("git diff", "git diff --cached --name-only --diff-filter=ACM"),
     ("git diff", "git diff HEAD~3 --stat -- src tests"),
