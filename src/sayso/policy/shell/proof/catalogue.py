@@ -11,12 +11,24 @@ from collections.abc import Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+import msgspec
+
 from sayso.policy.shell.proof.profile import Command, CommandData, ProfileData, compile_command, parse_profile
 
 _PROGRAMS = re.compile(r'programs = \[("[^"]+"(?:, "[^"]+")*)\]')
 # A program that no profile describes: these options have one meaning everywhere.
 UNKNOWN = compile_command(CommandData(harmless="--verbose --quiet --silent --no-color --color?"))
 _VERSION = re.compile(r"(?<=[a-z])-?[0-9]+(?:\.\d+)*$")
+
+
+def unknown_below(command: Command) -> Command:
+    """Return the description of a sub-command that the profile does not know: what is harmless everywhere still is."""
+    return msgspec.structs.replace(
+        UNKNOWN,
+        options={**UNKNOWN.options, **command.everywhere},
+        everywhere=command.everywhere,
+        one_dash=command.one_dash,
+    )
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import re
 import shlex
 from typing import NamedTuple
 
-from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command
+from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command, unknown_below
 from sayso.policy.shell.proof.languages import LANGUAGES
 from sayso.policy.shell.proof.profile import SHAPES, Command, Option, is_option, letters
 from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption, name_of, script_of, wrapped_commands
@@ -223,7 +223,7 @@ class _Reader:
         if sub is None and not self._is_own(at):
             return self._doubt(at, f"{word} is not a sub-command of {self._name} that is known to be harmless")
         why = None if sub is None else sub.why
-        self._command, self._name = sub or UNKNOWN, f"{self._name} {word}"
+        self._command, self._name = sub or unknown_below(self._command), f"{self._name} {word}"
         return self._doubt(at, f"`{self._name}` {why}") if why and not self._is_own(at) else None
 
     def _read_behind_dashes(self) -> Doubt | None:
