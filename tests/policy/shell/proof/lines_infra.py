@@ -1,4 +1,4 @@
-"""Lines about infrastructure tools (terraform, ansible, pulumi, vault and their kin): harmless ones, and ones that ask."""
+"""Lines about infrastructure tools (terraform, ansible, vault and their kin): harmless ones, and ones that ask."""
 
 from __future__ import annotations
 
