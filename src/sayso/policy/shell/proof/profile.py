@@ -50,6 +50,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     options: Options = {}
     everywhere: Options = {}  # also of its sub-commands
+    asked: Options = {}  # the reasons hold for its sub-commands, too
     every_option: bool = False  # no option can do harm
     operands: re.Pattern[str] | None = None
     operands_why: str | None = None
@@ -130,14 +131,17 @@ def compile_command(data: CommandData, above: Command | None = None) -> Command:
     everywhere = dict(_parse_options(data.everywhere, values))
     style = data.style or ("one-dash" if above and above.one_dash else "gnu")
     after = data.after
+    asked = {name: each for spec, why in data.asks.items() for name, each in _parse_options(spec, {}, why)}
     command = Command(
         options={
+            **(above.asked if above else {}),
             **dict(_parse_options(GENERIC, {})),
             **(above.everywhere if above else {}),
             **everywhere,
             **dict(_parse_options("" if data.harmless == "any" else data.harmless, values)),
-            **{name: each for spec, why in data.asks.items() for name, each in _parse_options(spec, {}, why)},
+            **asked,
         },
+        asked={**(above.asked if above else {}), **asked},
         everywhere={**(above.everywhere if above else {}), **everywhere},
         every_option=data.harmless == "any",
         operands=shape(data.operands or "plain"),
@@ -157,9 +161,10 @@ def compile_command(data: CommandData, above: Command | None = None) -> Command:
         language=data.language,
         starts=data.operands is not None,
     )
-    return msgspec.structs.replace(
-        command, commands={name: compile_command(each, command) for name, each in _spread(data.commands)}
-    )
+    subs = [(names, compile_command(each, command)) for names, each in data.commands.items()]
+    # Several sub-commands with one description are written in one key, with commas.
+    commands = {name.strip(): each for names, each in subs for name in names.split(",")}
+    return msgspec.structs.replace(command, commands=commands)
 
 
 def shape(text: str) -> re.Pattern[str] | None:
@@ -173,12 +178,6 @@ def shape(text: str) -> re.Pattern[str] | None:
         return re.compile(pattern)
     except re.error as error:
         raise ProfileError(f"{text!r} is no regular expression: {error}") from error
-
-
-def _spread(commands: Mapping[str, CommandData]) -> Iterator[tuple[str, CommandData]]:
-    """Yield the sub-commands; several with one description are written in one key, with commas."""
-    for names, each in commands.items():
-        yield from ((name.strip(), each) for name in names.split(","))
 
 
 def _value_shapes(values: Mapping[str, str]) -> dict[str, re.Pattern[str] | None]:
