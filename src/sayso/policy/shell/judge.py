@@ -17,7 +17,7 @@ from sayso.policy.shell.block_scan import scan_commands
 from sayso.policy.shell.inner_commands import with_inner_commands
 from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
 from sayso.policy.shell.nesting import TooComplex
-from sayso.policy.shell.proof.doubts import Grant, find_doubt, is_closed
+from sayso.policy.shell.proof.doubts import Coverage, find_doubt, is_closed
 from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
 from sayso.policy.shell.stricter_rules import StricterRules
 from sayso.policy.shell.wrappers import (
@@ -186,7 +186,11 @@ class ShellRules:
     def _rememberable(self, part: Part) -> Argv | None:
         plain = not part.expands and all(each.approval == "none" for each in self._judge_setup(part, ""))
         words = rememberable(part.argv) if plain and part.argv else None
-        if words is None or with_inner_commands(part.argv) != [part.argv] or find_doubt(part.argv, Grant(len(words))):
+        if (
+            words is None
+            or with_inner_commands(part.argv) != [part.argv]
+            or find_doubt(part.argv, Coverage(len(words)))
+        ):
             return None
         # A rule with a longer prefix has to ask separately.
         narrower = words and any(len(each.words) > len(words) for each in self._matching(part.argv))
@@ -261,7 +265,7 @@ class ShellRules:
             return [Finding(shown, "required", "its operands may become options, or what it runs", self.rule)]
         found: list[Finding] = []
         for rule, reach in sorted(rules, key=lambda each: -each[1]):
-            doubt = find_doubt(argv, Grant(reach, rule.options, rule.every_option), expands=bool(expands))
+            doubt = find_doubt(argv, Coverage(reach, rule.options, rule.every_option), expands=bool(expands))
             if doubt is None:
                 return []
             found.append(Finding(shown, "required", str(doubt), rule.rule))

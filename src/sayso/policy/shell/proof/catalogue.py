@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 
 import msgspec
 
-from sayso.policy.shell.proof.profile import Command, CommandData, ProfileData, compile_command, parse_profile
+from sayso.policy.shell.proof.profile import CommandProfile, CommandData, ProfileData, compile_command, parse_profile
 
 _PROGRAMS = re.compile(r'programs = \[("[^"]+"(?:, "[^"]+")*)\]')
 # A program that no profile describes: these options have one meaning everywhere.
@@ -21,7 +21,7 @@ UNKNOWN = compile_command(CommandData(harmless="--verbose --quiet --silent --no-
 _VERSION = re.compile(r"(?<=[a-z])-?[0-9]+(?:\.\d+)*$")
 
 
-def unknown_below(command: Command) -> Command:
+def unknown_below(command: CommandProfile) -> CommandProfile:
     """Return the description of a sub-command that the profile does not know: what is harmless everywhere still is."""
     return msgspec.structs.replace(
         UNKNOWN,
@@ -58,7 +58,7 @@ def read_profile(file: Traversable) -> ProfileData:
 
 
 @functools.lru_cache(maxsize=1024)
-def find_command(name: str) -> Command | None:
+def find_command(name: str) -> CommandProfile | None:
     """Return the compiled profile of the program, if there is one."""
     file = profile_files().get(program_name(name))
     return None if file is None else compile_command(read_profile(file))

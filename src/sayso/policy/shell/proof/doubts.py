@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command, unknown_below
 from sayso.policy.shell.proof.languages import LANGUAGES
-from sayso.policy.shell.proof.profile import SHAPES, Command, Option, is_option, letters
+from sayso.policy.shell.proof.profile import SHAPES, CommandProfile, Option, is_option, letters
 from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption, name_of, script_of, wrapped_commands
 
 _DEEPEST = 6
@@ -34,27 +34,27 @@ class Doubt(NamedTuple):
         return f"{self.why}; {self.cure}"
 
 
-class Grant(NamedTuple):
+class Coverage(NamedTuple):
     """What a rule allows: the first words of the command, and options by name, or every option."""
 
     words: int
     options: frozenset[str] = frozenset()
     every_option: bool = False
 
-    def behind(self, start: int) -> Grant:
-        """Return the grant for a command that begins at this word."""
+    def behind(self, start: int) -> Coverage:
+        """Return the coverage for a command that begins at this word."""
         return self._replace(words=max(0, self.words - start))
 
 
-def find_doubt(argv: Argv, grant: Grant, *, expands: bool = False) -> Doubt | None:
+def find_doubt(argv: Argv, coverage: Coverage, *, expands: bool = False) -> Doubt | None:
     """Return the first word that is not proven harmless, if there is one.
 
     Args:
         argv: the command.
-        grant: of the rule.
+        coverage: of the rule.
         expands: words with `*`, `?` or `[` stand for any number of paths.
     """
-    return _Reader(argv, grant, expands=expands).read()
+    return _Reader(argv, coverage, expands=expands).read()
 
 
 def is_closed(argv: Argv) -> bool:
@@ -66,9 +66,11 @@ def is_closed(argv: Argv) -> bool:
 class _Reader:
     """Reads one command as its program does, word by word."""
 
-    def __init__(self, argv: Argv, grant: Grant, before: Argv = (), *, depth: int = 0, expands: bool = False) -> None:
+    def __init__(
+        self, argv: Argv, coverage: Coverage, before: Argv = (), *, depth: int = 0, expands: bool = False
+    ) -> None:
         self._argv = argv
-        self._grant = grant
+        self._coverage = coverage
         self._before = before  # the words of the runner in front of this command
         self._depth = depth
         self._expands = expands
@@ -99,7 +101,7 @@ class _Reader:
             return self._doubt(len(self._argv) - 1, "it runs commands that no rule judges there")
         if self._expands:
             return self._doubt(len(self._argv) - 1, "its operands may become options, or more than names of files")
-        own = frozenset(self._argv[: self._grant.words]) | self._grant.options
+        own = frozenset(self._argv[: self._coverage.words]) | self._coverage.options
         why = LANGUAGES[language](self._argv[1:], own)
         return self._doubt(len(self._argv) - 1, why) if why else None
 
@@ -141,9 +143,9 @@ class _Reader:
         doubt = self._taken_back((name,), name, value or None, start)
         self._said.update({name: value} if self._is_own(start) else {})
         self._given.add(name)
-        if doubt is not None or self._is_own(start) or self._command.every_option or self._is_granted((name,)):
+        if doubt is not None or self._is_own(start) or self._command.every_option or self._is_listed((name,)):
             return doubt
-        attached = not word.startswith("--") and word[:2] in self._grant.options and word[2:].isdigit()
+        attached = not word.startswith("--") and word[:2] in self._coverage.options and word[2:].isdigit()
         return None if attached else self._option_doubt(word, name, None)
 
     def _judge_option(self, name: str, value: str | None, option: Option, start: int) -> Doubt | None:
@@ -157,7 +159,7 @@ class _Reader:
             self._said.update(dict.fromkeys(option.names, value or ""))
         if doubt is not None:
             return doubt
-        free = self._is_own(start) or self._is_granted(option.names) or self._command.every_option
+        free = self._is_own(start) or self._is_listed(option.names) or self._command.every_option
         if not free and option.why:
             return self._option_doubt(name, name, option.why)
         if name in self._command.runs_option and value is not None:
@@ -185,10 +187,10 @@ class _Reader:
         return self._doubt(start, f"{name} takes back what the rule says ({opposite})") if opposite else None
 
     def _is_own(self, at: int) -> bool:
-        return at < self._grant.words
+        return at < self._coverage.words
 
-    def _is_granted(self, names: Argv) -> bool:
-        return self._grant.every_option or not self._grant.options.isdisjoint(names)
+    def _is_listed(self, names: Argv) -> bool:
+        return self._coverage.every_option or not self._coverage.options.isdisjoint(names)
 
     # Operands and sub-commands.
 
@@ -218,7 +220,7 @@ class _Reader:
         bounded = command.most is not None or command.runs is not None or (command.commands and not self._operands)
         return not bounded and (command.every_option or word[0] not in "*?[")
 
-    def _enter(self, word: str, sub: Command | None, at: int) -> Doubt | None:
+    def _enter(self, word: str, sub: CommandProfile | None, at: int) -> Doubt | None:
         """Go on with the sub-command; one that no profile describes has to be named by the rule."""
         if sub is None and not self._is_own(at):
             return self._doubt(at, f"{word} is not a sub-command of {self._name} that is known to be harmless")
@@ -236,11 +238,11 @@ class _Reader:
             missing = self._missing()
             if missing is not None:
                 return missing
-            self._command = Command(options=command.after, operands=command.operands, after_operands=True)
+            self._command = CommandProfile(options=command.after, operands=command.operands, after_operands=True)
             return None
         for at, word in enumerate(rest, start=start):
             own = self._is_own(at) or command.after_operands or command.every_option or not is_option(word)
-            if not own and not self._is_granted((word.partition("=")[0],)):
+            if not own and not self._is_listed((word.partition("=")[0],)):
                 return self._option_doubt(word, word.partition("=")[0], None)
             doubt = self._read_operand(word) if not is_option(word) or command.after_operands else None
             self._at = at + 1
@@ -263,17 +265,17 @@ class _Reader:
         odd = odd or next((each for each in argv[:1] if "=" in each and loose == 0), None)  # it sets a variable
         if odd is not None:
             return self._doubt(len(self._argv) - 1, f"a shell reads more in {odd} than plain words")
-        inner, grant = argv, self._grant.behind(start)
+        inner, coverage = argv, self._coverage.behind(start)
         if self._command.joins:
             inner = tuple(" ".join(argv).split())
-            grant = grant._replace(words=len(" ".join(argv[:loose]).split()))
+            coverage = coverage._replace(words=len(" ".join(argv[:loose]).split()))
         before = (*self._before, *self._argv[:start])
-        reader = _Reader(inner, grant, before, depth=self._depth + 1, expands=self._expands) if inner else None
+        reader = _Reader(inner, coverage, before, depth=self._depth + 1, expands=self._expands) if inner else None
         return reader.read() if reader else None
 
     def _missing(self) -> Doubt | None:
         command = self._command
-        if command.needs and self._given.isdisjoint(command.needs) and not self._grant.every_option:
+        if command.needs and self._given.isdisjoint(command.needs) and not self._coverage.every_option:
             return self._doubt(len(self._argv) - 1, command.needs_why or f"{self._name} does more than it shows")
         if command.operands_need and self._loose_operand and self._given.isdisjoint(command.operands_need):
             return self._doubt(len(self._argv) - 1, command.operands_why or f"{self._loose_operand} changes something")
@@ -293,7 +295,7 @@ class _Reader:
         return Doubt(self._argv[at] if at < len(self._argv) else "", why, cure)
 
 
-def _split(command: Command, word: str) -> list[tuple[str, str | None]] | None:
+def _split(command: CommandProfile, word: str) -> list[tuple[str, str | None]] | None:
     """Return the options in one word, each with its attached value; None if one of them is unknown."""
     name, equals, value = word.partition("=")
     if word.startswith("--") or command.one_dash:

@@ -45,7 +45,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Options = Mapping[str, Option]
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A program or one of its sub-commands, compiled."""
 
     options: Options = {}
@@ -66,7 +66,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     after: Options | None = None  # the options behind `--`; None: they ask
     after_operands: bool = False
     why: str | None = None
-    commands: Mapping[str, Command] = {}
+    commands: Mapping[str, CommandProfile] = {}
     language: str | None = None
     starts: bool = False  # it has operands of its own besides its sub-commands
 
@@ -125,14 +125,14 @@ def parse_profile(text: str) -> ProfileData:
         raise ProfileError(str(error)) from error
 
 
-def compile_command(data: CommandData, above: Command | None = None) -> Command:
+def compile_command(data: CommandData, above: CommandProfile | None = None) -> CommandProfile:
     """Compile a command and its sub-commands; they inherit the style, and the options that stand everywhere."""
     values = _value_shapes(data.values)
     everywhere = dict(_parse_options(data.everywhere, values))
     style = data.style or ("one-dash" if above and above.one_dash else "gnu")
     after = data.after
     asked = {name: each for spec, why in data.asks.items() for name, each in _parse_options(spec, {}, why)}
-    command = Command(
+    command = CommandProfile(
         options={
             **(above.asked if above else {}),
             **dict(_parse_options(GENERIC, {})),
@@ -207,7 +207,7 @@ def _names(spec: str) -> frozenset[str]:
     return frozenset(spec.replace(",", " ").split())
 
 
-def letters(command: Command, word: str) -> Iterable[tuple[str, str | None]] | None:
+def letters(command: CommandProfile, word: str) -> Iterable[tuple[str, str | None]] | None:
     """Split a bundle such as `-xvf5` into options, the last perhaps with its value; None if one is unknown."""
     found: list[tuple[str, str | None]] = []
     for at, letter in enumerate(word[1:], start=2):

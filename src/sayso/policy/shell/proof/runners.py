@@ -6,7 +6,7 @@ Tests: tests/policy/shell/proof/test_runners.py
 from __future__ import annotations
 
 from sayso.policy.shell.proof.catalogue import find_command
-from sayso.policy.shell.proof.profile import Command, is_option
+from sayso.policy.shell.proof.profile import CommandProfile, is_option
 from sayso.policy.shell.wrappers import Argv, name_of
 
 
@@ -33,7 +33,7 @@ def _named_by_runner(argv: Argv) -> Argv:
     return () if command is None or command.runs is None else rest[command.runs :]
 
 
-def _enter(argv: Argv) -> tuple[Command | None, Argv]:
+def _enter(argv: Argv) -> tuple[CommandProfile | None, Argv]:
     """Return the innermost sub-command that these words name, and its operands with what follows them."""
     command = find_command(name_of(argv))
     at = 1
