@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 
 import msgspec
 
-from sayso.policy.shell.proof.profile import CommandProfile, CommandData, ProfileData, compile_command, parse_profile
+from sayso.policy.shell.proof.profile import CommandData, CommandProfile, ProfileData, compile_command, parse_profile
 
 _PROGRAMS = re.compile(r'programs = \[("[^"]+"(?:, "[^"]+")*)\]')
 # A program that no profile describes: these options have one meaning everywhere.
