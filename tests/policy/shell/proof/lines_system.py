@@ -105,6 +105,9 @@ ASKS = (
     ("xdg-open", "xdg-open evil.desktop"),
     ("open", "open -a Terminal evil.sh"),
     ("open", "open evil.command"),
+    ("open", "open Evil.app/"),
+    ("open", "open Evil.app"),
+    ("service", "service nginx force-stop"),
     ("wl-paste", "wl-paste -w ./evil"),
     ("wl-paste", "wl-paste --watch ./evil"),
 )

@@ -128,6 +128,7 @@ ASKS = (
     ("ack", "ack --output '$1' x"),
     ("bat", "bat --pager ./evil f"),
     ("bat", "bat --paging always f"),
+    ("bat", "bat -L"),
     # Loads or reads other settings and code.
     ("strings", "strings @args"),
     ("strings", "strings --plugin ./evil.so f"),
