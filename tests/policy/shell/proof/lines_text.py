@@ -34,8 +34,6 @@ HARMLESS = (
     ("xxd -r", "xxd -r -p f"),
     ("xxd", "xxd -s +0x10 f"),
     ("strings", "strings -n 8 -t x app"),
-    ("strings", "strings -10 app"),
-    ("strings", "strings --encoding=l app"),
     ("iconv", "iconv -f latin1 -t utf-8//TRANSLIT f"),
     ("iconv", "iconv -l"),
     ("diff", "diff -ru --exclude='*.pyc' a b"),
