@@ -188,8 +188,15 @@ def test_one_plain_command_may_be_remembered_by_its_program_and_sub_command(comm
 
 @pytest.mark.proves("H9")
 def test_the_label_of_a_prefix_tells_what_else_a_yes_would_let_run() -> None:
-    assert "such as `git commit --amend`" in policy_of().judge(line("git commit -m x")).scopes[0].label
-    assert "such as `git push --force`" in policy_of().judge(line("git push")).scopes[0].label
+    assert "such as `git commit -a`" in policy_of().judge(line("git commit -m x")).scopes[0].label
+    assert "such as `git push origin main`" in policy_of().judge(line("git push")).scopes[0].label
+
+
+@pytest.mark.proves("H9")
+@pytest.mark.parametrize(("words", "neighbour"), scopes.NEIGHBOURS.items())
+async def test_the_command_that_a_label_tells_of_is_covered_by_the_prefix(words: str, neighbour: str) -> None:
+    (scope,) = policy_of().judge(line(neighbour)).scopes
+    assert scope == scopes.prefix_scope("shell", words.split())
     label = policy_of().judge(line("kubectl delete pod x")).scopes[0].label
     assert "such as `kubectl delete namespace prod`" in label
 
@@ -281,10 +288,10 @@ class Asked:
 async def test_a_remembered_prefix_lets_the_next_such_command_run_and_nothing_else() -> None:
     asked = Asked(policy_of(tools={"run": {"kind": "shell"}}), REMEMBERED_PREFIX)
     assert await asked.by(line("git commit -m one")) == "answer"
-    for same in ("git commit", "git commit -m two", "'git' commit --amend", "git commit -m x 2> /dev/null"):
+    for same in ("git commit", "git commit -m two", "'git' commit -a -q", "git commit -m x 2> /dev/null"):
         assert await asked.by(line(same)) == "memory", same
     others = (
-        "git push", "git", "git commitx", "git commit-tree x", "git commit && ls", "git commit > x", "A=1 git commit",
+        "git commit --amend", "git push", "git", "git commitx", "git commit-tree x", "git commit && ls", "git commit > x", "A=1 git commit",
         "sudo git commit", "git -C .. commit", "git commit $(ls)", "/x/git commit", "git commit; rm x", "ls",
     )  # fmt: skip
     for other in others:
@@ -552,8 +559,8 @@ async def test_a_remembered_prefix_or_folder_does_not_answer_another_rule_that_a
     policy = policy_of(tmp_path, tools=tools, sandbox={"zones": {"zone": {}}})
     asked = Asked(policy, REMEMBERED_PREFIX)
     assert await asked.by(line("git push")) == "answer"
-    assert await asked.by(line("git push staging")) == "memory"
-    assert await asked.by(line("git push prod")) == "refused"
+    assert await asked.by(line("git push origin staging")) == "memory"
+    assert await asked.by(line("git push origin prod")) == "refused"
     files = Asked(policy, REMEMBERED_FOLDER)
 
     def write(name: str, content: object) -> ToolCall:

@@ -15,19 +15,14 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest, Verdict
 
 
-# Dangerous commands that an approval of a prefix also covers, for its label.
-_NEIGHBOURS = {
-    "git add": "git add --force secrets.env",
-    "git branch": "git branch -D main",
+# Commands that an approval of a prefix also covers and that may surprise, for its label.
+NEIGHBOURS = {
     "git checkout": "git checkout -- .",
-    "git clean": "git clean -fdx",
-    "git commit": "git commit --amend",
-    "git pull": "git pull --force",
-    "git push": "git push --force",
-    "git reset": "git reset --hard",
+    "git commit": "git commit -a",
+    "git push": "git push origin main",
+    "git reset": "git reset HEAD~3",
     "git restore": "git restore .",
-    "git stash": "git stash drop",
-    "git tag": "git tag -d v1",
+    "git stash": "git stash pop",
     "kubectl delete": "kubectl delete namespace prod",
     "npm install": "npm install any-package",
     "pip install": "pip install any-package",
@@ -77,8 +72,8 @@ def tool_scope(tool: str) -> Scope:
 def prefix_scope(tool: str, words: Sequence[str]) -> Scope:
     """Return the scope of every command that begins with these words, also in a line with other allowed commands."""
     shown = " ".join(words)
-    also = _NEIGHBOURS.get(shown)
-    label = f"every command beginning with `{shown}`{f', such as `{also}`' if also else ''}"
+    also = NEIGHBOURS.get(shown)
+    label = f"every command beginning with `{shown}` and harmless options{f', such as `{also}`' if also else ''}"
     return Scope(kind="prefix", key=_scope_key("prefix", tool, *words), label=label)
 
 

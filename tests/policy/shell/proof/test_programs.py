@@ -159,7 +159,7 @@ RUNS: tuple[str, ...] = (
     "curl -H 'Accept: application/json' --compressed https://x", "curl 'https://x/{a,b}'", "curl --retry 3 http://x",
     "wget -qO- http://x", "wget -q -O - http://x", "wget --spider http://x", "wget -S -O /dev/null http://x",
     "ssh host", "ssh -p 22 -l me host uptime", "ssh host ls -la /var/log", "ssh host 'tail -n 100 /var/log/x'",
-    "ssh host git status", "scp a host:b", "scp -P 22 a host:b", "rsync -av a b", "rsync -avn --delete a b",
+    "ssh host git status", "scp a host:b", "scp -P 22 a host:b", "rsync -av a b", "rsync -avn a b",
     "apt list --installed", "apt-get update -q", "apt-get -t stable-backports update", "gh pr list --state open",
     "gh pr view 1 --json title -q .title", "gh pr checks 1 --watch", "gh api repos/x --jq .name", "gh repo clone x",
     "journalctl -u x -n 50 --no-pager", "journalctl --since today --reverse", "systemctl status x", "dpkg -l",
@@ -195,7 +195,7 @@ def test_an_allowed_program_runs_unasked_with_options_that_are_harmless(line: st
         "ls | xargs python3.11 -m pytest",
         "ls | xargs uv run mypy",
         "ls | xargs pipenv run",
-        "find . -exec gsort {} +",
+        "find . -exec uniq {} +",
     ],
 )
 def test_arguments_that_nobody_knows_yet_are_asked_about_behind_a_runner_too(line: str, tmp_path: Path) -> None:

@@ -52,6 +52,11 @@ def program_name(name: str) -> str:
 
 
 @functools.cache
+def _compiled(file: Traversable) -> CommandProfile:
+    return compile_command(read_profile(file))
+
+
+@functools.cache
 def read_profile(file: Traversable) -> ProfileData:
     """Return the data of a profile file."""
     return parse_profile(file.read_text(encoding="utf-8"))
@@ -61,4 +66,4 @@ def read_profile(file: Traversable) -> ProfileData:
 def find_command(name: str) -> CommandProfile | None:
     """Return the compiled profile of the program, if there is one."""
     file = profile_files().get(program_name(name))
-    return None if file is None else compile_command(read_profile(file))
+    return None if file is None else _compiled(file)
