@@ -22,7 +22,6 @@ NEIGHBOURS = {
     "git push": "git push origin main",
     "git reset": "git reset HEAD~3",
     "git restore": "git restore .",
-    "git stash": "git stash pop",
     "kubectl delete": "kubectl delete namespace prod",
     "npm install": "npm install any-package",
     "pip install": "pip install any-package",

@@ -159,7 +159,7 @@ def _check_placeholders(options: Argv) -> None:
 
 def _locate_wrapped(argv: Argv, wrapper: Wrapper) -> list[InnerCommand]:
     at = 1
-    while at < len(argv) and argv[at].startswith("-") and (argv[at] != "-" or "-" in wrapper.flags):
+    while at < len(argv) and argv[at].startswith("-") and (argv[at] != "-" or wrapper.assigns):
         word = argv[at]
         if word in wrapper.queries:
             return []
