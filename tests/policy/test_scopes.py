@@ -291,7 +291,8 @@ async def test_a_remembered_prefix_lets_the_next_such_command_run_and_nothing_el
     for same in ("git commit", "git commit -m two", "'git' commit -a -q", "git commit -m x 2> /dev/null"):
         assert await asked.by(line(same)) == "memory", same
     others = (
-        "git commit --amend", "git push", "git", "git commitx", "git commit-tree x", "git commit && ls", "git commit > x", "A=1 git commit",
+        "git commit --amend",
+        "git push", "git", "git commitx", "git commit-tree x", "git commit && ls", "git commit > x", "A=1 git commit",
         "sudo git commit", "git -C .. commit", "git commit $(ls)", "/x/git commit", "git commit; rm x", "ls",
     )  # fmt: skip
     for other in others:
