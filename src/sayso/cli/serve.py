@@ -117,7 +117,8 @@ class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     "--metrics",
     type=click.Choice(["local", "token", "nobody"]),
     default="local",
-    help="Who reads /metrics: people with a token and, if not said otherwise, this machine without one.",
+    metavar="WHO",
+    help="Who reads /metrics: local (this machine, and people with a token), token, or nobody; local if not said.",
 )
 @click.option("--log-json", is_flag=True, help="Write the log as lines of JSON.")
 def serve(**given: object) -> None:
