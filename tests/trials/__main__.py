@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections import Counter
@@ -49,9 +50,10 @@ def measure(sandbox: Sandbox, program: str, profile: ProfileData) -> Measured:
 def told(trial: Trial, outcome: Outcome, bare: Effects) -> Iterator[str]:
     """Yield what a run did beyond the bare line (or, for that line, beyond what its profile says)."""
     found = outcome.effects
+    others = frozenset(each for each in found.started if not _is_itself(each, trial.argv[0]))
     kinds = {
         "writes": found.wrote - bare.wrote,
-        "starts": found.started - bare.started,
+        "starts": others - bare.started,
         "reaches": found.reached - bare.reached,
     }
     for kind, things in kinds.items():
@@ -61,6 +63,11 @@ def told(trial: Trial, outcome: Outcome, bare: Effects) -> Iterator[str]:
             yield f"`{shown}` {kind}: {', '.join(sorted(things)[:4])}"
     if outcome.code is None:
         yield f"`{' '.join(trial.argv)}` did not end"
+
+
+def _is_itself(started: str, program: str) -> bool:
+    """Whether a program starts itself or a part of itself, as git starts git-upload-pack."""
+    return re.fullmatch(rf"{re.escape(program)}(?:-[\w-]+)?", Path(started).name) is not None
 
 
 def version(sandbox: Sandbox, program: str) -> str:

@@ -46,9 +46,8 @@ def _commands(
 ) -> Iterator[tuple[str, CommandData, dict[str, Option]]]:
     everywhere = (*above, *compile_command(data).everywhere.values())
     yield name, data, {each.names[0]: each for each in above}
-    for names, sub in data.commands.items():
-        for each in names.split(","):
-            yield from _commands(sub, f"{name} {each.strip()}", everywhere)
+    for names, sub in data.commands.items():  # several with one description have one trial
+        yield from _commands(sub, f"{name} {names.partition(',')[0]}", everywhere)
 
 
 def _option_trials(

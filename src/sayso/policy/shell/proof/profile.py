@@ -134,8 +134,8 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
     asked = {name: each for spec, why in data.asks.items() for name, each in _parse_options(spec, {}, why)}
     command = CommandProfile(
         options={
-            **(above.asked if above else {}),
             **dict(_parse_options(GENERIC, {})),
+            **(above.asked if above else {}),
             **(above.everywhere if above else {}),
             **everywhere,
             **dict(_parse_options("" if data.harmless == "any" else data.harmless, values)),
