@@ -21,6 +21,9 @@ from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption,
 _DEEPEST = 6
 _LONGEST_CURE = 80
 _WORD = re.compile(SHAPES["word"])
+_PROGRAM = re.compile(
+    rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}"
+)  # neither options, nor code from the input or an address
 
 
 class Doubt(NamedTuple):
@@ -260,6 +263,8 @@ class _Reader:
     def _read_inner(self, argv: Argv, start: int) -> Doubt | None:
         """Judge the command that this one runs by its name."""
         self._at = len(self._argv)
+        if not self._is_own(start) and not _PROGRAM.fullmatch(argv[0]):
+            return self._doubt(start, f"{argv[0]} is not the plain name of a program")
         loose = next((at for at in range(len(argv)) if not self._is_own(start + at)), len(argv))
         odd = next((each for each in argv[loose:] if self._command.joins and not _is_joinable(each)), None)
         odd = odd or next((each for each in argv[:1] if "=" in each and loose == 0), None)  # it sets a variable
