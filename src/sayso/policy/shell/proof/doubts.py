@@ -21,9 +21,10 @@ from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption,
 _DEEPEST = 6
 _LONGEST_CURE = 80
 _WORD = re.compile(SHAPES["word"])
+# No option, no code from the input or an address; a package of npm may have a scope.
 _PROGRAM = re.compile(
     rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}"
-)  # neither options, nor code from the input or an address
+)
 
 
 class Doubt(NamedTuple):
