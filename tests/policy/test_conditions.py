@@ -436,9 +436,11 @@ def test_a_description_is_filled_with_the_arguments(text: str, shown: str) -> No
     assert described(text, amount=5, to=to, trick="{args.amount}") == shown
 
 
-def test_a_long_argument_is_cut_in_a_description() -> None:
+def test_a_long_argument_is_cut_in_a_description_and_loses_its_secrets_before() -> None:
     shown = described("Say {args.words}.", words="x" * 1000)
-    assert shown == f"Say {'x' * 200}…."
+    assert shown == f"Say {'x' * 100}…{'x' * 100}."
+    hidden = described("Say {args.words}.", words=f"{'x ' * 95} password={'hunter2' * 20} {'y ' * 50}")
+    assert "hunter2" not in hidden
 
 
 @pytest.mark.proves("H5")

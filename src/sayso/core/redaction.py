@@ -98,6 +98,19 @@ def redact_text(value: str) -> str:
     return f"{shown}… ({len(value)} characters, sha256 {digest})"
 
 
+def shorten(text: str, most: int) -> str:
+    """Return a text that is short as it is, and the beginning and end of a longer one, which has lost its secrets.
+
+    Redaction recognises a secret by its beginning or its name, so it has to come before the cut.
+    """
+    if len(text) <= most:
+        return text
+    if len(text) > _LONGEST:
+        return f"{_without_secrets(text[: most + _OVERLAP], most)}…"
+    shown, half = redact_text(text), most // 2
+    return shown if len(shown) <= most else f"{shown[:half]}…{shown[-half:]}"
+
+
 def _without_secrets(value: str, end: int | None = None) -> str:
     """Return the text up to a place, without its secrets.
 

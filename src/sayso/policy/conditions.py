@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
+from sayso.core.redaction import shorten
 from sayso.policy.data_schema import describe_value
 from sayso.policy.vocabulary import as_mapping, check_keys, reject
 
@@ -209,7 +210,7 @@ def fill(text: str, args: Mapping[str, Any]) -> str:
         except UndecidableCondition:
             found, value = False, None
         shown = (value if type(value) is str else _argument_text(value)) if found else f"<no {match[1]}>"
-        return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+        return shorten(shown, _LONGEST)
 
     return _HOLE.sub(value, text)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from sayso.core.model import Approval, Rule, Verdict
+from sayso.core.redaction import shorten
 from sayso.policy.shell.block_scan import scan_commands
 from sayso.policy.shell.inner_commands import with_inner_commands
 from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
@@ -419,4 +420,4 @@ def _finding_as_dict(finding: Finding) -> dict[str, str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]}…{text[-_SHOWN // 2 :]}"
+    return shorten(text, _SHOWN)

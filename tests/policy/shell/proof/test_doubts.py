@@ -7,6 +7,7 @@ import pytest
 
 from sayso import Policy, Verdict
 from sayso.core.model import ToolCall
+from sayso.core.redaction import redact_text
 from sayso.errors import ConfigurationError
 
 
@@ -135,3 +136,22 @@ def test_paths_that_are_expanded_cannot_become_options() -> None:
 def test_options_of_a_rule_that_make_no_sense_are_refused_in_a_sentence(rule: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=sentence):
         judge("frob", {"pattern": "frob", **rule})
+
+
+SECRET = "hunter2" * 12
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"frob list --password={SECRET}",
+        f"frob list --x -H 'Authorization: Bearer {SECRET}'",
+        f"frob list @{SECRET * 9}",
+        f"unknown 'https://ann:{SECRET}@example.org/x'",
+        f"frob list {'x' * 3000} --password={SECRET}",
+    ],
+)
+def test_a_reason_is_short_and_its_cut_shows_no_part_of_a_secret_by_name(line: str) -> None:
+    reason = asks(line, "frob list")
+    assert len(reason) < 400
+    assert "@" in line[:12] or "hunter2" not in redact_text(reason)

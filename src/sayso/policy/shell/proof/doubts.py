@@ -13,6 +13,7 @@ import re
 import shlex
 from typing import NamedTuple
 
+from sayso.core.redaction import shorten
 from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command, unknown_below
 from sayso.policy.shell.proof.languages import LANGUAGES
 from sayso.policy.shell.proof.profile import SHAPES, CommandProfile, Option, is_option, letters
@@ -20,11 +21,10 @@ from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption,
 
 _DEEPEST = 6
 _LONGEST_CURE = 80
+_LONGEST_WHY = 160
 _WORD = re.compile(SHAPES["word"])
 # No option, no code from the input or an address; a package of npm may have a scope.
-_PROGRAM = re.compile(
-    rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}"
-)
+_PROGRAM = re.compile(rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}")
 
 
 class Doubt(NamedTuple):
@@ -292,13 +292,14 @@ class _Reader:
     def _option_doubt(self, word: str, name: str, why: str | None) -> Doubt:
         sentence = f"{word} {why}" if why and not why.startswith(word) and name not in why else why
         sentence = sentence or f"{word} is not known to be harmless for `{self._name}`"
-        return Doubt(word, sentence, f"`options: [{name}]` in the rule would allow it, or `options: any`")
+        cure = f"`options: [{shorten(name, _LONGEST_CURE)}]` in the rule would allow it, or `options: any`"
+        return Doubt(word, shorten(sentence, _LONGEST_WHY), cure)
 
     def _doubt(self, at: int, why: str) -> Doubt:
         words = shlex.join((*self._before, *self._argv[: at + 1]))
         named = len(words) <= _LONGEST_CURE and "\n" not in words
         cure = f"a rule for `{words}` would allow it" if named else "a rule with these very words would allow it"
-        return Doubt(self._argv[at] if at < len(self._argv) else "", why, cure)
+        return Doubt(self._argv[at] if at < len(self._argv) else "", shorten(why, _LONGEST_WHY), cure)
 
 
 def _split(command: CommandProfile, word: str) -> list[tuple[str, str | None]] | None:
