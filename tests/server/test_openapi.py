@@ -63,6 +63,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Served]:
     hub.stop()
 
 
+# The hub draws random numbers in another thread, which Hypothesis takes for a strategy that does.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.parametrize(("path", "method", "mode"), OPERATIONS)
 def test_nothing_that_the_document_allows_or_forbids_breaks_the_hub(
     shared: Served, path: str, method: str, mode: GenerationMode
