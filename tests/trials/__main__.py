@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,38 +83,69 @@ def version(sandbox: Sandbox, program: str) -> str:
     )
 
 
-def table(results: Sequence[Measured]) -> str:
-    """Return the results as a table in Markdown."""
+def page(results: Sequence[Measured], today: str) -> str:
+    """Return the page of the docs with the results."""
     rows = [
         f"| {each.program} | {each.version.replace('|', ' ')} | {each.options} | {each.runs} | {each.accepted} "
         f"| {len(each.violations)} |"
         for each in results
     ]
-    return "\n".join(
-        ["| program | version | options | runs | accepted | violations |", "|---|---|---:|---:|---:|---:|", *rows]
-    )
+    total = [
+        sum(column) for column in zip(*((each.options, each.runs, each.accepted) for each in results), strict=True)
+    ]
+    return HEAD.format(today=today, programs=len(results), options=total[0], runs=total[1]) + "\n".join([*rows, ""])
+
+
+HEAD = """# Measured profiles
+
+Written by `python3 dev.py harmless --write` on {today}: {programs} programs, {options} spellings of harmless options, {runs} runs.
+
+Each option that a [profile](profiles.md) calls harmless was run in the line that the profile gives as its `trial`, with a sample value and with
+values as an attacker would give them, in a sandbox without a network, under a trace of system calls. A violation is a file written, a program
+started or an address reached that neither the bare line nor the profile's `effects` account for. *Accepted* counts the runs that ended with
+the exit code of the bare line: a run that the program refuses proves little. Programs that are not installed, and sub-commands without a
+`trial`, are not here; their profiles rest on manuals.
+
+| program | version | spellings | runs | accepted | violations |
+|---|---|---:|---:|---:|---:|
+"""
+PAGE = Path(__file__).parents[2] / "docs" / "measured-profiles.md"
+
+
+def measure_apart(program: str) -> Measured | None:
+    """Measure a program in a sandbox of its own; None if it is not installed or has no trial."""
+    sandbox = Sandbox()
+    try:
+        if shutil.which(program, path=sandbox.path) is None:
+            return None
+        result = measure(sandbox, program, read_profile(profile_files()[program]))
+    finally:
+        sandbox.close()
+    return result if result.runs or result.violations else None
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure these programs, or all that are installed; the exit code tells of violations."""
-    target = Path(arguments[arguments.index("--write") + 1]) if "--write" in arguments else None
-    names = [each for each in arguments if not each.startswith("-") and each != str(target)]
-    sandbox = Sandbox()
+    names = [each for each in arguments if each != "--write"]
+    unknown = next((each for each in names if each not in profile_files()), None)
+    if unknown is not None:
+        print(f"There is no profile of {unknown!r}; add a file, as docs/profiles.md says.", file=sys.stderr)
+        return 2
     results: list[Measured] = []
-    try:
-        for program in names or sorted(profile_files()):
-            if shutil.which(program, path=sandbox.path) is None:
-                print(f"{program}: not installed", file=sys.stderr)
+    wanted = names or sorted(profile_files())
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        for at, (program, result) in enumerate(zip(wanted, workers.map(measure_apart, wanted), strict=True), start=1):
+            if result is None:
                 continue
-            result = measure(sandbox, program, read_profile(profile_files()[program]))
-            if result.runs or result.violations:
-                results.append(result)
-                print(f"{program}: {result.options} options, {result.runs} runs, {len(result.violations)} violations")
-                print("".join(f"  {each}\n" for each in result.violations), end="", flush=True)
-    finally:
-        sandbox.close()
-    if target is not None:
-        target.write_text(table(results) + "\n", encoding="utf-8")
+            results.append(result)
+            counts = f"{result.options} options, {result.runs} runs, {len(result.violations)} violations"
+            print(f"{at}/{len(wanted)} {program}: {counts}")
+            print("".join(f"  {each}\n" for each in result.violations), end="", flush=True)
+    if not results:
+        print("None of these programs is installed and has a trial in its profile.", file=sys.stderr)
+        return 2
+    if "--write" in arguments:
+        PAGE.write_text(page(results, datetime.now(UTC).date().isoformat()), encoding="utf-8")
     return 1 if any(each.violations for each in results) else 0
 
 
