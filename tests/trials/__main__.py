@@ -90,21 +90,21 @@ def page(results: Sequence[Measured], today: str) -> str:
         f"| {len(each.violations)} |"
         for each in results
     ]
-    total = [
-        sum(column) for column in zip(*((each.options, each.runs, each.accepted) for each in results), strict=True)
-    ]
-    return HEAD.format(today=today, programs=len(results), options=total[0], runs=total[1]) + "\n".join([*rows, ""])
+    options, runs = sum(each.options for each in results), sum(each.runs for each in results)
+    return HEAD.format(today=today, programs=len(results), options=options, runs=runs) + "\n".join([*rows, ""])
 
 
 HEAD = """# Measured profiles
 
-Written by `python3 dev.py harmless --write` on {today}: {programs} programs, {options} spellings of harmless options, {runs} runs.
+Written by `python3 dev.py harmless --write` on {today}: {programs} programs, {options} spellings of harmless options,
+{runs} runs.
 
-Each option that a [profile](profiles.md) calls harmless was run in the line that the profile gives as its `trial`, with a sample value and with
-values as an attacker would give them, in a sandbox without a network, under a trace of system calls. A violation is a file written, a program
-started or an address reached that neither the bare line nor the profile's `effects` account for. *Accepted* counts the runs that ended with
-the exit code of the bare line: a run that the program refuses proves little. Programs that are not installed, and sub-commands without a
-`trial`, are not here; their profiles rest on manuals.
+Each option that a [profile](profiles.md) calls harmless was run in the line that the profile gives as its `trial`, with
+a sample value and with values as an attacker would give them, in a sandbox without a network, under a trace of system
+calls. A violation is a file written, a program started or an address reached that neither the bare line nor the
+profile's `effects` account for. *Accepted* counts the runs that ended with the exit code of the bare line: a run that
+the program refuses proves little. Programs that are not installed, and sub-commands without a `trial`, are not here;
+their profiles rest on manuals.
 
 | program | version | spellings | runs | accepted | violations |
 |---|---|---:|---:|---:|---:|
