@@ -1,4 +1,4 @@
-"""Findings of the second attack on the shell judge: each example asks or is blocked, behind the rules that it passed."""
+"""Findings of the second attack on the shell judge: each example asks or is blocked, behind the rules it passed."""
 
 import pytest
 
