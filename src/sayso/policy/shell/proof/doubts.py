@@ -25,6 +25,8 @@ _LONGEST_WHY = 160
 _WORD = re.compile(SHAPES["word"])
 # No option, no code from the input or an address; a package of npm may have a scope.
 _PROGRAM = re.compile(rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}")
+_PLAIN = re.compile(SHAPES["plain"])
+_NO = frozenset({"false", "null", "undefined", "no", "off", "0"})  # npm and yargs read `--dry-run false` as one option
 
 
 class Doubt(NamedTuple):
@@ -85,6 +87,7 @@ class _Reader:
         self._given: set[str] = set()
         self._said: dict[str, str] = {}  # the rule's own options, and their values
         self._loose_operand: str | None = None
+        self._changes = False  # the rule's own words do more than read
 
     def read(self) -> Doubt | None:
         """Return the first doubt."""
@@ -123,7 +126,7 @@ class _Reader:
     def _read_word(self, word: str) -> Doubt | None:
         if word == "--":
             return self._read_behind_dashes()
-        if is_option(word) and not (self._command.ordered and self._operands and self._command.runs is None):
+        if is_option(word) and not (self._command.ordered and self._operands):
             return self._read_option(word)
         return self._read_operand(word)
 
@@ -164,8 +167,9 @@ class _Reader:
         if doubt is not None:
             return doubt
         free = self._is_own(start) or self._is_listed(option.names) or self._command.every_option
-        if not free and option.why:
-            return self._option_doubt(name, name, option.why)
+        why = "says where to change something" if option.target and self._changes else option.why
+        if not free and why:
+            return self._option_doubt(name, name, why)
         if name in self._command.runs_option and value is not None:
             return self._read_inner((value, *self._argv[self._at :]), value_at)
         if value is None or self._is_own(value_at):
@@ -204,6 +208,8 @@ class _Reader:
             return self._doubt(at, f"{word} may become options, or more operands than are harmless")
         if command.runs is not None and self._operands == command.runs:
             return self._read_inner(self._argv[at:], at)
+        if word.lower() in _NO and not self._is_own(at) and self._argv[at - 1] in self._said:
+            return self._doubt(at, f"{word} may take back what the rule says ({self._argv[at - 1]})")
         self._at += 1
         if command.commands and not self._operands:
             sub = command.commands.get(word)
@@ -211,9 +217,10 @@ class _Reader:
                 return self._enter(word, sub, at)
         self._operands += 1
         if self._is_own(at):
+            self._changes = self._changes or not _fits(command.operands, word)
             return None
         self._loose_operand = self._loose_operand or word
-        if command.operands is not None and not command.operands.fullmatch(word):
+        if not _fits(command.operands, word):
             return self._doubt(at, command.operands_why or f"{word} is not a plain operand: it may be more than a name")
         if command.most is not None and self._operands > command.most:
             return self._doubt(at, command.operands_why or f"{word} is one operand too many for {self._name}")
@@ -222,7 +229,9 @@ class _Reader:
     def _may_expand(self, word: str) -> bool:
         command = self._command
         bounded = command.most is not None or command.runs is not None or (command.commands and not self._operands)
-        return not bounded and (command.every_option or word[0] not in "*?[")
+        # A path may not be the word that the shape refuses, but a name in this folder may.
+        shaped = command.operands not in {None, _PLAIN} and "/" not in re.split(r"[*?\[]", word)[0]
+        return not bounded and not shaped and (command.every_option or word[0] not in "*?[")
 
     def _enter(self, word: str, sub: CommandProfile | None, at: int) -> Doubt | None:
         """Go on with the sub-command; one that no profile describes has to be named by the rule."""
@@ -230,6 +239,7 @@ class _Reader:
             return self._doubt(at, f"{word} is not a sub-command of {self._name} that is known to be harmless")
         why = None if sub is None else sub.why
         self._command, self._name = sub or unknown_below(self._command), f"{self._name} {word}"
+        self._changes = sub is None or why is not None
         return self._doubt(at, f"`{self._name}` {why}") if why and not self._is_own(at) else None
 
     def _read_behind_dashes(self) -> Doubt | None:
@@ -264,7 +274,10 @@ class _Reader:
     def _read_inner(self, argv: Argv, start: int) -> Doubt | None:
         """Judge the command that this one runs by its name."""
         self._at = len(self._argv)
-        if not self._is_own(start) and not _PROGRAM.fullmatch(argv[0]):
+        option = argv[0].partition("=")[0] if is_option(argv[0]) else None
+        if option and not self._is_own(start) and not self._is_listed((option,)):
+            return self._option_doubt(argv[0], option, f"is an option for what `{self._name}` runs")
+        if not option and not self._is_own(start) and not _PROGRAM.fullmatch(argv[0]):
             return self._doubt(start, f"{argv[0]} is not the plain name of a program")
         loose = next((at for at in range(len(argv)) if not self._is_own(start + at)), len(argv))
         odd = next((each for each in argv[loose:] if self._command.joins and not _is_joinable(each)), None)
@@ -310,12 +323,16 @@ def _split(command: CommandProfile, word: str) -> list[tuple[str, str | None]] |
         if option is not None:
             return None if equals and not option.arity else [(name, value if equals else None)]
         letter = command.option(word[:2]) if command.one_dash and not word.startswith("--") else None
-        return [(word[:2], word[2:])] if letter and letter.arity else None
+        return [(word[:2], word[2:])] if letter and letter.attaches(word[2:]) else None
     option = command.option(word)
     if option is not None:
         return [(word, None)]
     found = letters(command, word)
     return None if found is None else list(found)
+
+
+def _fits(shape: re.Pattern[str] | None, word: str) -> bool:
+    return shape is None or shape.fullmatch(word) is not None
 
 
 def _negates(name: str, own: str) -> bool:

@@ -16,7 +16,7 @@ from sayso.policy.shell.wrappers import Argv
 Arity = Literal["", "=", "?", "#"]  # none; a value; an attached value or none; a number, attached or behind it, or none
 
 # Shapes of an operand or a value, by name. All but `any` refuse what programs take for more than a plain text.
-_NOT_PLAIN = r"(?![@|+!;])(?![^\n]*://)(?!\w+::)(?![^/\s]+@[^/\s]+:)"
+_NOT_PLAIN = r"(?![@|+!;])(?![^\n]*://)(?!\w+::)(?![^/\s@]+@[^/\s:]*:)"
 SHAPES = {
     "any": r"[\s\S]*",
     "none": r"(?!)",
@@ -26,6 +26,8 @@ SHAPES = {
     "web": r"(?i:https?://)[^\s{}\[\]]*|[\w.-]+(?::\d+)?(?:/[^\s{}\[\]]*)?",
     "number": r"[+-]?\d+(?:\.\d+)?",
 }
+# A value that looks like an option would be one for the program that it is handed to (`--since=--output=x`, for git).
+_PLAIN_VALUE = re.compile(rf"(?!--[A-Za-z]){SHAPES['plain']}")
 _OPTION_NAME = re.compile(r"--?[A-Za-z0-9@%#?][\w.:+@-]*|-NUM")
 
 
@@ -40,6 +42,12 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     arity: Arity = ""
     values: re.Pattern[str] | None = None
     why: str | None = None
+    target: bool = False  # it says where to work: harmless only for what reads
+
+    def attaches(self, value: str) -> bool:
+        """Whether this letter may have the value behind it, though words with one dash are options of their own."""
+        shaped = self.values not in {None, _PLAIN_VALUE}
+        return self.arity != "" and (shaped or value[:1].isdigit())
 
 
 Options = Mapping[str, Option]
@@ -85,6 +93,7 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     harmless: str = ""
     everywhere: str = ""
+    targets: str = ""
     asks: dict[str, str] = {}
     values: dict[str, str] = {}
     operands: str | None = None
@@ -128,7 +137,8 @@ def parse_profile(text: str) -> ProfileData:
 def compile_command(data: CommandData, above: CommandProfile | None = None) -> CommandProfile:
     """Compile a command and its sub-commands; they inherit the style, and the options that stand everywhere."""
     values = _value_shapes(data.values)
-    everywhere = dict(_parse_options(data.everywhere, values))
+    targets = {name: msgspec.structs.replace(each, target=True) for name, each in _parse_options(data.targets, values)}
+    everywhere = {**dict(_parse_options(data.everywhere, values)), **targets}
     style = data.style or ("one-dash" if above and above.one_dash else "gnu")
     after = data.after
     asked = {name: each for spec, why in data.asks.items() for name, each in _parse_options(spec, {}, why)}
@@ -151,7 +161,7 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
         needs_why=data.needs_why,
         operands_need=_names(data.operands_need),
         one_dash=style == "one-dash",
-        ordered=bool(data.ordered) or data.runs is not None,
+        ordered=data.runs is not None if data.ordered is None else data.ordered,
         runs=data.runs,
         runs_option=_names(data.runs_option),
         joins=data.joins,
@@ -181,10 +191,8 @@ def shape(text: str) -> re.Pattern[str] | None:
 
 
 def _value_shapes(values: Mapping[str, str]) -> dict[str, re.Pattern[str] | None]:
-    return {name: shape(text) for names, text in values.items() for name in names.replace(",", " ").split()}
-
-
-_PLAIN = shape("plain")
+    shapes = {text: _PLAIN_VALUE if text == "plain" else shape(text) for text in values.values()}
+    return {name: shapes[text] for names, text in values.items() for name in names.replace(",", " ").split()}
 
 
 def _parse_options(
@@ -198,7 +206,7 @@ def _parse_options(
         wrong = next((each for each in names if not _OPTION_NAME.fullmatch(each)), None)
         if wrong is not None or arity not in {"", "=", "?", "#"}:
             raise ProfileError(f"{word!r} is no option; write it as -x, --name, -x,--name= or --name?")
-        found = next((values[name] for name in names if name in values), _PLAIN)
+        found = next((values[name] for name in names if name in values), _PLAIN_VALUE)
         option = Option(names=names, arity=cast("Arity", arity), values=found, why=why)
         yield from ((name, option) for name in names)
 
