@@ -99,7 +99,8 @@ _SUBCOMMANDS = {
 _GROUPS = word_set(
     "container compose image network volume tool workspace remote stash reflog worktree bisect notes "
     "cache system state pip repo rollout services env owner auth secret release issue pr service context buildx "
-    "builder stack swarm manifest trust checkpoint machine pod kube nuget sparse-checkout registry dependency"
+    "builder stack swarm manifest trust checkpoint machine pod kube nuget sparse-checkout registry dependency "
+    "self python workload sln package new ef source artifact scout model"
 )
 _RUNS_SCRIPTS = word_set(
     "run run-script exec x dlx start eval debug shell config alias submodule filter-branch bisect foreach rebase "

@@ -163,7 +163,7 @@ class _Reader:
             self._at += 1
         doubt = self._taken_back(option.names, name, value, start)
         if self._is_own(start) and (value is None or self._is_own(value_at)):
-            self._said.update(dict.fromkeys(option.names, value or ""))
+            self._said.update(dict.fromkeys((*option.names, name), value or ""))
         if doubt is not None:
             return doubt
         free = self._is_own(start) or self._is_listed(option.names) or self._command.every_option
