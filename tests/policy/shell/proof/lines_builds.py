@@ -25,6 +25,10 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("rspec", "rspec spec/a_spec.rb:12 --format documentation"), ("composer install", "composer install --no-dev"),
     ("phpunit", "phpunit --filter testFoo tests"), ("mix test", "mix test test/a_test.exs --trace"),
     ("perl", "perl -c a.pl"), ("php", "php -l a.php"), ("gem list", "gem list --local"),
+    ("staticcheck", "staticcheck ./..."), ("govulncheck", "govulncheck ./..."),
+    ("rails test", "rails test test/models/user_test.rb"), ("swift test", "swift test --filter FooTests"),
+    ("cmake --build build", "cmake --build build -j 4"), ("ctest", "ctest --test-dir build"), ("cmake", "cmake .."),
+    ("golangci-lint run", "golangci-lint run --new-from-rev=origin/main ./..."), ("rustc", "rustc --print sysroot"),
 )  # fmt: skip
 ASKS: tuple[tuple[str, str], ...] = (
     ("make test", "make test deploy"), ("make test", "make test SHELL=/tmp/x"), ("make", "make -f /tmp/Makefile all"),
@@ -65,4 +69,22 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("composer", "composer global require x/y"), ("composer install", "composer install -d /tmp"),
     ("phpunit", "phpunit --bootstrap evil.php"), ("phpunit", "phpunit --log-junit pwned"), ("mix", "mix run -e 1"),
     ("valgrind", "valgrind --log-file=pwned ls"), ("valgrind", "valgrind find . -delete"),
+    # Found by an attack.
+    ("golangci-lint run", "golangci-lint run --new-from-rev=--output=pwned"),
+    ("go test", "go test -pkgdir /tmp/evil ./..."), ("go vet", "go vet -compiler=./evil ./..."),
+    ("go list", "go list -fuzz x"), ("cargo", "cargo add evil"), ("cargo", "cargo update"), ("cargo", "cargo fmt"),
+    ("cargo audit", "cargo audit -d /tmp/pwned"), ("go mod", "go mod tidy"),
+    ("go", "go mod download evil.example/x@latest"), ("go", "go fmt ./..."), ("dotnet", "dotnet format"),
+    ("dart", "dart format ."), ("bundle", "bundle add evil"), ("bundle", "bundle viz"),
+    ("bundle check", "bundle check --path evil"), ("composer", "composer require evil/pkg"),
+    ("php-cs-fixer", "php-cs-fixer fix src"), ("vendor/bin/php-cs-fixer", "vendor/bin/php-cs-fixer fix src"),
+    ("mix credo", "mix credo gen.config"), ("mix xref graph", "mix xref graph --format dot"),
+    ("mix deps.tree", "mix deps.tree --format dot"), ("sqlfluff", "sqlfluff format a.sql"),
+    ("cmake --version", "cmake --version pwned.txt"), ("cmake", "cmake --system-information pwned.txt"),
+    ("cmake --help", "cmake --help pwned.txt"), ("cmake", "cmake --help-command=add_library pwned.txt"),
+    ("gcc -v", "gcc -v a.c"), ("gcc", "gcc -v a.c"), ("rustc", "rustc --print link-args a.rs"),
+    ("rustfmt", "rustfmt -l a.rs"), ("make", "make -t all"), ("make test", "make test --touch"),
+    ("gradle", "gradle lintFix"), ("./gradlew", "./gradlew :app:lintFix"),
+    ("dotnet test", "dotnet test -- RunConfiguration.TestAdaptersPaths=./evil"),
+    ("dotnet test", "dotnet test ../evil/evil.csproj"), ("dotnet build", "dotnet build ../evil"),
 )  # fmt: skip

@@ -52,6 +52,7 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("cf", "cf logs web --recent"),
     ("sam validate", "sam validate --lint"),
     ("eksctl get", "eksctl get cluster --region eu-west-1 -o json"),
+    ("az vm", "az vm list -g rg -o table --subscription dev"),
 )
 ASKS: tuple[tuple[str, str], ...] = (
     ("aws s3 ls", "aws s3 ls --endpoint-url http://evil"),
@@ -135,4 +136,13 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("eksctl get", "eksctl get nodegroup -f /tmp/evil.yaml"),
     ("eksctl", "eksctl delete cluster --name x"),
     ("eksctl", "eksctl utils write-kubeconfig --cluster x"),
+    # Found by an attack.
+    ("bq ls", "bq ls -service_account_private_key_file=evil.p12"),
+    ("bq show", "bq show -ca_certificates_file=evil.pem ds"),
+    ("aws lightsail", "aws lightsail get-instance-access-details"),
+    ("aws s3control", "aws s3control get-data-access"),
+    ("aws ec2 terminate-instances", "aws ec2 terminate-instances --profile prod --instance-ids i-12345678"),
+    ("gcloud compute instances delete", "gcloud compute instances delete web --project=prod"),
+    ("az vm delete", "az vm delete -n web --subscription prod"),
+    ("gcloud run deploy", "gcloud run deploy svc --project prod"),
 )

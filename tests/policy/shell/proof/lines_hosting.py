@@ -79,4 +79,8 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("serverless", "serverless info -c evil.js"),
     ("serverless", "serverless remove"),
     ("sls", "sls remove"),
+    # Found by an attack.
+    ("wrangler deploy --dry-run", "wrangler deploy --dry-run false"),
+    ("fly", "fly dashboard"),
+    ("fly", "fly docs"),
 )

@@ -39,6 +39,7 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("consul", "consul catalog services"),
     ("nomad", "nomad status"),
     ("nomad", "nomad job status web"),
+    ("pulumi stack", "pulumi stack output url"),
 )
 ASKS: tuple[tuple[str, str], ...] = (
     ("terraform plan", "terraform plan -out=.bashrc"),
@@ -118,4 +119,14 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("nomad", "nomad job run x.nomad"),
     ("nomad", "nomad alloc exec x id"),
     ("nomad", "nomad status -address=http://evil"),
+    # Found by an attack.
+    ("nomad job status", "nomad job status -token-x=evil"),
+    ("pulumi stack", "pulumi stack tag set owner evil"),
+    ("pulumi stack", "pulumi stack graph pwned.dot"),
+    ("pulumi stack tag", "pulumi stack tag rm owner"),
+    ("terragrunt", "terragrunt hcl fmt"),
+    ("tofu plan", "tofu plan -show-sensitive"),
+    ("packer validate", "packer validate -evaluate-datasources x.hcl"),
+    ("packer fmt -check", "packer fmt -check -write ."),
+    ("pulumi preview", "pulumi preview --disable-integrity-checking"),
 )

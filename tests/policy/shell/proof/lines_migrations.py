@@ -34,4 +34,8 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("prisma", "prisma migrate diff --from-empty --to-url postgres://evil"),
     ("prisma", "prisma validate --schema /tmp/evil.prisma"),
     ("prisma", "prisma studio"),
+    # Found by an attack.
+    ("prisma", "prisma format"),
+    ("prisma", "prisma generate"),
+    ("flyway info", "flyway info -environment=prod"),
 )

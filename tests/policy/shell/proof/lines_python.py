@@ -89,6 +89,9 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("mkdocs build", "mkdocs build --strict"),
     ("jupyter nbconvert", "jupyter nbconvert --to markdown --stdout a.ipynb"),
     ("jupyter kernelspec list", "jupyter kernelspec list --json"),
+    ("nox", "nox -k 'tests and not slow'"),
+    ("uv python", "uv python find 3.12"),
+    ("sphinx-build", "sphinx-build -M html docs docs/_build"),
 )
 
 ASKS: tuple[tuple[str, str], ...] = (
@@ -223,4 +226,18 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("pytest", "pytest --tx ssh=evil -d"),
     ("celery status", "celery status -b redis://evil"),
     ("safety check", "safety check --db http://evil"),
+    # Found by an attack.
+    ("nox", "nox -k '().__class__.__base__.__subclasses__()'"),
+    ("tox", "tox -e '.pkg'"),
+    ("pytest", "pytest -k '().__class__.__base__'"),
+    ("uv python find", "uv python find ./evil"),
+    ("uv python", "uv python find /tmp/evil-python"),
+    ("uv python list", "uv python list ./evil"),
+    ("python manage.py", "python manage.py optimizemigration app 0001"),
+    ("sphinx-build", "sphinx-build -M clean docs src"),
+    ("sphinx-build -b html", "sphinx-build -b html -M clean docs src"),
+    ("celery inspect", "celery inspect objgraph"),
+    ("pip install", "pip install --group ../evil/pyproject.toml:dev"),
+    ("conda search", "conda search 'evil/linux-64::x'"),
+    ("isort", "isort -sp evil ."),
 )

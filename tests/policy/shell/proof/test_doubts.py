@@ -138,6 +138,48 @@ def test_options_of_a_rule_that_make_no_sense_are_refused_in_a_sentence(rule: di
         judge("frob", {"pattern": "frob", **rule})
 
 
+@pytest.mark.proves("R49", "H13")
+def test_a_value_that_would_be_an_option_of_another_program_asks() -> None:
+    assert "--since" in asks("lerna ls --since=--output=pwned", "lerna ls")
+    runs("git branch --sort=-committerdate", "git branch")
+
+
+@pytest.mark.proves("R49", "H13")
+def test_an_option_behind_an_image_or_a_container_is_not_one_of_the_runner() -> None:
+    assert "for what `docker run` runs" in asks("docker run img -e 'x=evil()'", "docker run img")
+    runs("docker run img -e 'x=evil()'", {"pattern": "docker run img", "options": ["-e"]})
+    runs("kubectl exec web -it -- ls", "kubectl exec")  # which reads its options up to the dashes
+
+
+@pytest.mark.proves("R49", "H13")
+def test_a_no_behind_an_option_of_the_rule_may_take_it_back() -> None:
+    assert "take back" in asks("frob publish --dry-run false", "frob publish --dry-run")
+    assert "take back" in asks("npm install --dry-run x --dry-run null", "npm install --dry-run")
+    runs("frob find --verbose false", "frob find")
+    runs("grep -rn false src", "grep -rn")
+
+
+@pytest.mark.proves("R49", "H13")
+def test_a_word_with_one_dash_is_no_letter_with_its_value() -> None:
+    asks("go test -pkgdir=/tmp/x ./...", "go test")
+    runs("ctest -j4 -R parser", "ctest")
+
+
+@pytest.mark.proves("R49", "H13")
+def test_where_to_work_is_harmless_only_for_what_reads() -> None:
+    runs("kubectl get pods --context prod", "kubectl get")
+    assert "--context" in asks("kubectl delete pod web --context prod", "kubectl delete")
+    assert "--profile" in asks("aws ec2 terminate-instances --profile prod", "aws ec2 terminate-instances")
+    assert "--project" in asks("gcloud compute instances delete web --project p", "gcloud compute instances delete")
+
+
+@pytest.mark.proves("R49", "H13")
+def test_a_pattern_of_names_may_become_a_word_that_the_shape_refuses() -> None:
+    expanding = {"pattern": "tsc --noEmit", "operand_expansion": ["glob"]}
+    asks("tsc --noEmit fals*", expanding)  # a file may be called `false`
+    runs("tsc --noEmit src/*.ts", expanding)
+
+
 SECRET = "hunter2" * 12
 
 
