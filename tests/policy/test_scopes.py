@@ -163,6 +163,8 @@ def offers(policy: Policy, call: ToolCall) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "prefix"),
     [
+        ("poetry self show plugins", "poetry self show"),
+        ("dotnet workload list x", "dotnet workload list"),
         ("git commit", "git commit"),
         ("git commit -m 'a b' file", "git commit"),
         ("git commit -m x > /dev/null 2>&1", "git commit"),

@@ -237,6 +237,7 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("ctr", "ctr run evil x"),
     ("ctr", "ctr --address /tmp/evil version"),
     # Found by an attack.
+    ("docker compose up", "docker compose up -d --scale web=0"),
     ("docker run --rm node:20", 'docker run --rm node:20 -e \'x=require("child_process").execSync("id")\''),
     ("docker run --rm img", "docker run --rm img -d"),
     ("docker run --rm perl:5", "docker run --rm perl:5 -w 'system(\"id\")'"),

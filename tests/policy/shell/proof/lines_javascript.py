@@ -273,6 +273,9 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("ncu", "ncu --registry http://evil"),
     ("npm view", "npm view x --registry http://evil"),
     # Found by an attack.
+    ("nx run-many", "nx run-many --targets=test,deploy"),
+    ("nx run-many", "nx run-many --targets=test,evil"),
+    ("nx affected", "nx affected --target=deploy"),
     ("npx vitest", "npx vitest run --changed=--output=pwned"),
     ("vitest run", "vitest run --changed=--output=pwned"),
     ("biome check", "biome check --changed --since=--output=pwned"),

@@ -208,8 +208,10 @@ class _Reader:
             return self._doubt(at, f"{word} may become options, or more operands than are harmless")
         if command.runs is not None and self._operands == command.runs:
             return self._read_inner(self._argv[at:], at)
-        if word.lower() in _NO and not self._is_own(at) and self._argv[at - 1] in self._said:
-            return self._doubt(at, f"{word} may take back what the rule says ({self._argv[at - 1]})")
+        before = self._argv[at - 1]
+        said = before in self._said and (before.startswith("--") or command.one_dash)
+        if said and word.lower() in _NO and not self._is_own(at):
+            return self._doubt(at, f"{word} may take back what the rule says ({before})")
         self._at += 1
         if command.commands and not self._operands:
             sub = command.commands.get(word)
