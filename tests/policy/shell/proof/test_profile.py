@@ -82,7 +82,9 @@ def test_a_word_that_is_no_option_and_a_shape_that_is_none_are_refused(wrong: di
 def test_a_program_is_found_by_its_name_with_a_version_or_a_folder() -> None:
     assert find_command("python3.11") is find_command("/usr/bin/python3.11")
     assert find_command("python3.11") is not None
-    assert find_command("no-such-program") is None
+    assert find_command("node_modules/.bin/eslint") is find_command("eslint")
+    assert find_command("./gradlew") is find_command("gradle")
+    assert find_command("./sort") is find_command("no-such-program") is None
     assert read_profile(profile_files()["sort"]).programs[0] == "sort"
 
 

@@ -18,6 +18,7 @@ from sayso.policy.shell.proof.profile import CommandData, CommandProfile, Profil
 _PROGRAMS = re.compile(r'programs = \[("[^"]+"(?:, "[^"]+")*)\]')
 # A program that no profile describes: these options have one meaning everywhere.
 UNKNOWN = compile_command(CommandData(harmless="--verbose --quiet --silent --no-color --color?"))
+_PROJECT_SCRIPTS = frozenset({"gradlew", "mvnw"})  # that every project with these tools has
 _VERSION = re.compile(r"(?<=[a-z])-?[0-9]+(?:\.\d+)*$")
 
 
@@ -46,7 +47,10 @@ def profile_files() -> Mapping[str, Traversable]:
 
 def program_name(name: str) -> str:
     """Return the name of the program in the catalogue: without a folder, a version, or the package of a runner."""
-    plain = name.rpartition("/")[2].partition("@")[0]
+    folder, slash, last = name.rpartition("/")
+    if slash and not folder.endswith("bin") and not folder.startswith("@") and last not in _PROJECT_SCRIPTS:
+        return name  # a program of the project's own, whatever it is called
+    plain = last.partition("@")[0]
     files = profile_files()
     return plain if plain in files else _VERSION.sub("", plain)
 

@@ -65,7 +65,7 @@ def find_doubt(argv: Argv, coverage: Coverage, *, expands: bool = False) -> Doub
 
 def is_closed(argv: Argv) -> bool:
     """Whether no argument can do harm, so that one that is not known yet is harmless, too."""
-    command = find_command(name_of(argv))
+    command = find_command(argv[0])
     return command is not None and command.every_option and command.operands is None and command.most is None
 
 
@@ -81,7 +81,7 @@ class _Reader:
         self._depth = depth
         self._expands = expands
         self._name = name_of(argv)
-        self._command = find_command(self._name) or UNKNOWN
+        self._command = find_command(argv[0]) or UNKNOWN
         self._at = 1
         self._operands = 0
         self._given: set[str] = set()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sayso.policy.shell.proof.catalogue import find_command
 from sayso.policy.shell.proof.profile import CommandProfile, is_option
-from sayso.policy.shell.wrappers import Argv, name_of
+from sayso.policy.shell.wrappers import Argv
 
 
 def innermost_named(argv: Argv) -> Argv:
@@ -25,7 +25,7 @@ def runs_anything(words: Argv) -> bool:
 
 
 def _named_by_runner(argv: Argv) -> Argv:
-    command = find_command(name_of(argv))
+    command = find_command(argv[0])
     for at, word in enumerate(argv[1:], start=1):
         if command is not None and word[:2] in command.runs_option:
             return tuple(each for each in (word[2:], *argv[at + 1 :]) if each)
@@ -35,7 +35,7 @@ def _named_by_runner(argv: Argv) -> Argv:
 
 def _enter(argv: Argv) -> tuple[CommandProfile | None, Argv]:
     """Return the innermost sub-command that these words name, and its operands with what follows them."""
-    command = find_command(name_of(argv))
+    command = find_command(argv[0])
     at = 1
     while command is not None and at < len(argv):
         word = argv[at]
