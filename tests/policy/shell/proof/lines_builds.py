@@ -29,6 +29,7 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("rails test", "rails test test/models/user_test.rb"), ("swift test", "swift test --filter FooTests"),
     ("cmake --build build", "cmake --build build -j 4"), ("ctest", "ctest --test-dir build"), ("cmake", "cmake .."),
     ("golangci-lint run", "golangci-lint run --new-from-rev=origin/main ./..."), ("rustc", "rustc --print sysroot"),
+    ("gcc", "gcc -v"), ("cmake", "cmake --version"), ("go test", "go test -p=4 ./..."), ("ruby", "ruby -v"),
 )  # fmt: skip
 ASKS: tuple[tuple[str, str], ...] = (
     ("make test", "make test deploy"), ("make test", "make test SHELL=/tmp/x"), ("make", "make -f /tmp/Makefile all"),
@@ -69,7 +70,6 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("composer", "composer global require x/y"), ("composer install", "composer install -d /tmp"),
     ("phpunit", "phpunit --bootstrap evil.php"), ("phpunit", "phpunit --log-junit pwned"), ("mix", "mix run -e 1"),
     ("valgrind", "valgrind --log-file=pwned ls"), ("valgrind", "valgrind find . -delete"),
-    # Found by an attack.
     ("golangci-lint run", "golangci-lint run --new-from-rev=--output=pwned"),
     ("go test", "go test -pkgdir /tmp/evil ./..."), ("go vet", "go vet -compiler=./evil ./..."),
     ("go list", "go list -fuzz x"), ("cargo", "cargo add evil"), ("cargo", "cargo update"), ("cargo", "cargo fmt"),
@@ -87,4 +87,10 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("gradle", "gradle lintFix"), ("./gradlew", "./gradlew :app:lintFix"),
     ("dotnet test", "dotnet test -- RunConfiguration.TestAdaptersPaths=./evil"),
     ("dotnet test", "dotnet test ../evil/evil.csproj"), ("dotnet build", "dotnet build ../evil"),
+    ("gcc", "gcc -v program.c"), ("gcc", "gcc --version -v program.c"), ("ar", "ar @opts.rsp"),
+    ("ar t", "ar t @x/opts"), ("cmake", "cmake --system-information pwned"),
+    ("cmake --version", "cmake --version src/main.c"), ("cmake", "cmake --help-command=add_library pwned"),
+    ("go test", "go test -pkgdir=/tmp/x ./..."), ("ruby -v", "ruby -v evil.rb"), ("lua -v", "lua -v evil.lua"),
+    ("ghc --version", "ghc --version -v evil.hs"), ("java -version", "java -version @args"),
+    ("sqlfluff", "sqlfluff format x.sql"),
 )  # fmt: skip

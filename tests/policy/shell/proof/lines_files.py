@@ -114,4 +114,5 @@ ASKS = (
     ("file", "file -m evil f"),
     ("file", "file --magic=evil f"),
     ("shuf", "shuf --random-source=f a"),
+    ("find", "find . -ok sort {} + -o pwned ';'"),
 )

@@ -69,6 +69,8 @@ HARMLESS = (
     ("pandoc", "pandoc -s --toc README.md"),
     ("pandoc", "pandoc -t gfm-raw_html a.docx"),
     ("pandoc", "pandoc --list-output-formats"),
+    ("yq", "yq -o=json .a x.yaml"),
+    ("pandoc", "pandoc -s -f markdown -t html x.md"),
 )
 ASKS = (
     ("tar", "tar -xf a.tar"),
@@ -173,4 +175,10 @@ ASKS = (
     ("pandoc", "pandoc -d evil a.md"),
     ("pandoc", "pandoc https://evil/a.md"),
     ("pandoc", "pandoc -s --self-contained a.md"),
+    ("pandoc", "pandoc -so pwned.html in.txt"),
+    ("pandoc", "pandoc -iopwned in.txt"),
+    ("pandoc", "pandoc -t pdf in.txt"),
+    ("exiftool", "exiftool -comment=hi in.jpg"),
+    ("exiftool", "exiftool -description=hi in.jpg"),
+    ("exiftool", "exiftool -xmp:title=hi in.jpg"),
 )

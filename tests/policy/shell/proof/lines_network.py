@@ -28,6 +28,7 @@ HARMLESS = (
     ("lsof", "lsof -nP -iTCP -sTCP:LISTEN"),
     ("lsof", "lsof -ti:3000"),
     ("lsof", "lsof +D src"),
+    ("nmap", "nmap -p22,80,443 localhost"),
 )
 ASKS = (
     ("ping", "ping -f example.org"),
@@ -61,4 +62,7 @@ ASKS = (
     ("tcpdump", "tcpdump -w - -G 1 -z ./evil"),
     ("tcpdump", "tcpdump -F f"),
     ("lsof", "lsof -Db"),
+    ("nmap", "nmap -proxies socks4://127.0.0.1:1080 127.0.0.1"),
+    ("nmap", "nmap -privileged 127.0.0.1"),
+    ("mtr", "mtr -F hosts.txt x"),
 )

@@ -33,6 +33,7 @@ HARMLESS = (
     ("pacman", "pacman -Ss curl"),
     ("snap", "snap list"),
     ("flatpak", "flatpak list --app"),
+    ("apt list", "apt list -qq --installed"),
 )
 ASKS = (
     ("apt", "apt list -o APT::x=y"),
@@ -79,4 +80,8 @@ ASKS = (
     ("pacman -Ss", "pacman -Ss x -y"),
     ("snap", "snap install evil"),
     ("flatpak", "flatpak run evil"),
+    ("apt list", "apt list -qcevil.conf"),
+    ("apt list", "apt list -qo Dir::Bin::dpkg=./evil"),
+    ("apt-cache policy", "apt-cache policy -qc evil.conf"),
+    ("apt show", "apt show -acevil.conf x"),
 )

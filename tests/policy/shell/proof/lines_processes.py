@@ -44,6 +44,7 @@ HARMLESS = (
     ("bash", "bash -eu -o pipefail scripts/test.sh"),
     ("sh", "sh -x run.sh"),
     ("bash -n", "bash -n run.sh"),
+    ("pmap", "pmap -x 1"),
 )
 ASKS = (
     ("kill", "kill -9 -1"),
@@ -121,4 +122,8 @@ ASKS = (
     ("zsh", "zsh -c id"),
     ("bash", "bash -o allexport run.sh"),
     ("ksh", "ksh -E run.sh"),
+    ("pmap", "pmap -N pwned 1"),
+    ("pmap", "pmap --create-rc-to=pwned"),
+    ("bash -n", "bash -n +n evil.sh"),
+    ("sh -n", "sh -n +o noexec evil.sh"),
 )

@@ -110,4 +110,7 @@ ASKS = (
     ("service", "service nginx force-stop"),
     ("wl-paste", "wl-paste -w ./evil"),
     ("wl-paste", "wl-paste --watch ./evil"),
+    ("at", "at -V now"),
+    ("journalctl", "journalctl -bfD/tmp"),
+    ("dmesg", "dmesg -LC"),
 )

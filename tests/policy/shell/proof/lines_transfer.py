@@ -102,4 +102,6 @@ ASKS = (
     ("rsync", "rsync --files-from=f a b"),
     ("mosh", "mosh --ssh=./evil host"),
     ("mosh", "mosh --server=./evil host"),
+    ("scp", "scp -T host:x ."),
+    ("scp", "scp -O host:x ."),
 )

@@ -119,6 +119,9 @@ HARMLESS = (
     ("jj diff", "jj diff --git --from main --to @"),
     ("jj bookmark", "jj bookmark list --all-remotes"),
     ("jj st", "jj st --no-pager"),
+    ("git status", "git status -uno"),
+    ("git diff", "git diff -M50% main...HEAD"),
+    ("git shortlog", "git shortlog -sne -w80,6"),
 )
 ASKS = (
     # git: files, programs and other places.
@@ -291,4 +294,13 @@ ASKS = (
     ("jj log", "jj log -R ../other"),
     ("jj bookmark", "jj bookmark delete main"),
     ("jj", "jj git push --all"),
+    ("git log", "git log --format='%+G?'"),
+    ("git log", "git log '--pretty=format:% GG'"),
+    ("git stash list", "git stash list --format=%GG"),
+    ("git shortlog", "git shortlog --group=format:%GG HEAD"),
+    ("git for-each-ref", "git for-each-ref --sort=signature"),
+    ("git branch", "git branch --sort=-signature:grade"),
+    ("git pull", "git pull --verify-signatures"),
+    ("git apply --check", "git apply --check -3 x.patch"),
+    ("gh workflow list", "gh workflow list --json=name --jq=env"),
 )

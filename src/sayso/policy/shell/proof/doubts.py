@@ -22,6 +22,7 @@ from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption,
 _DEEPEST = 6
 _LONGEST_CURE = 80
 _LONGEST_WHY = 160
+_SHOWS_VERSION = frozenset({"-v", "-V", "-version", "--version", "--help"})
 _WORD = re.compile(SHAPES["word"])
 # No option, no code from the input or an address; a package of npm may have a scope.
 _PROGRAM = re.compile(rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}")
@@ -135,6 +136,8 @@ class _Reader:
     def _read_option(self, word: str) -> Doubt | None:
         start = self._at
         self._at += 1
+        if self._is_pattern(word) and not self._command.every_option:
+            return self._doubt(start, f"{word} may become other options")
         found = _split(self._command, word)
         if found is None:
             return self._read_unknown(word, start)
@@ -174,6 +177,8 @@ class _Reader:
             return self._read_inner((value, *self._argv[self._at :]), value_at)
         if value is None or self._is_own(value_at):
             return None
+        if value_at > start and self._is_pattern(value) and not self._command.every_option:
+            return self._doubt(value_at, f"{value} may become more than the value of {name}")
         if value_at > start and is_option(value) and not _is_number(value):
             return self._doubt(value_at, f"{value} may be an option, and not the value of {name}")
         harmless = free or option.values is None or option.values.fullmatch(value)
@@ -204,7 +209,7 @@ class _Reader:
 
     def _read_operand(self, word: str) -> Doubt | None:
         command, at = self._command, self._at
-        if self._expands and re.search(r"[*?\[]", word) and not self._may_expand(word):
+        if self._is_pattern(word) and not self._may_expand(word):
             return self._doubt(at, f"{word} may become options, or more operands than are harmless")
         if command.runs is not None and self._operands == command.runs:
             return self._read_inner(self._argv[at:], at)
@@ -227,6 +232,9 @@ class _Reader:
         if command.most is not None and self._operands > command.most:
             return self._doubt(at, command.operands_why or f"{word} is one operand too many for {self._name}")
         return None
+
+    def _is_pattern(self, word: str) -> bool:
+        return self._expands and bool(re.search(r"[*?\[]", word))
 
     def _may_expand(self, word: str) -> bool:
         command = self._command
@@ -284,6 +292,8 @@ class _Reader:
         loose = next((at for at in range(len(argv)) if not self._is_own(start + at)), len(argv))
         odd = next((each for each in argv[loose:] if self._command.joins and not _is_joinable(each)), None)
         odd = odd or next((each for each in argv[:1] if "=" in each and loose == 0), None)  # it sets a variable
+        if loose == 0 and not _SHOWS_VERSION.isdisjoint(self._said):
+            return self._doubt(start, f"the rule shows a version, and {argv[0]} may be run")
         if odd is not None:
             return self._doubt(len(self._argv) - 1, f"a shell reads more in {odd} than plain words")
         inner, coverage = argv, self._coverage.behind(start)
@@ -325,7 +335,7 @@ def _split(command: CommandProfile, word: str) -> list[tuple[str, str | None]] |
         if option is not None:
             return None if equals and not option.arity else [(name, value if equals else None)]
         letter = command.option(word[:2]) if command.one_dash and not word.startswith("--") else None
-        return [(word[:2], word[2:])] if letter and letter.attaches(word[2:]) else None
+        return [(word[:2], word[2:])] if letter and letter.attaches(word) else None
     option = command.option(word)
     if option is not None:
         return [(word, None)]

@@ -36,7 +36,10 @@ def find(args: Argv, own: frozenset[str]) -> str | None:
         elif word in _FIND_RUNS:
             before = ""
             for inner in words:
-                if inner == ";" or (inner == "+" and before == "{}"):
+                ends = inner == "+" and before == "{}"
+                if ends and word == "-ok":
+                    return "-ok takes `+` for an argument of what it runs"
+                if ends or inner == ";":
                     break
                 before = inner
         elif word.startswith("-") and word not in _FIND_FLAGS and word not in own:
@@ -90,7 +93,7 @@ def less(args: Argv, own: frozenset[str]) -> str | None:
 
 # Every conversion but `%n`, which assigns to a variable.
 _PRINTF_FORMAT = re.compile(
-    r"(?:[^%\\]|\\[\s\S]|%%|%[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?[hlqjztL]*(?:[diouxXeEfFgGaAcsbqQ]|\([^)]*\)T))*"
+    r"(?:[^%\\]|\\[\s\S]|%%|%[-+ #0']*+(?:\d++|\*)?(?:\.(?:\d++|\*)?)?[hlqjztL]*(?:[diouxXeEfFgGaAcsbqQ]|\([^)]*\)T))*"
 )
 
 

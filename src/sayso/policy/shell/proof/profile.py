@@ -21,13 +21,14 @@ SHAPES = {
     "any": r"[\s\S]*",
     "none": r"(?!)",
     "plain": rf"{_NOT_PLAIN}[^\n]*",
-    "local": rf"{_NOT_PLAIN}(?!-)[^:\n]*(?:/[^\n]*)?",  # no other host: no colon before the first slash
+    "local": rf"{_NOT_PLAIN}(?!-)[^:/\n]*(?:/[^\n]*)?",  # no other host: no colon before the first slash
     "word": r"[\w./:,@%+=-]*",  # for a shell that reads the words joined
     "web": r"(?i:https?://)[^\s{}\[\]]*|[\w.-]+(?::\d+)?(?:/[^\s{}\[\]]*)?",
     "number": r"[+-]?\d+(?:\.\d+)?",
 }
 # A value that looks like an option would be one for the program that it is handed to (`--since=--output=x`, for git).
-_PLAIN_VALUE = re.compile(rf"(?!--[A-Za-z]){SHAPES['plain']}")
+PLAIN_VALUE = re.compile(rf"(?!--[A-Za-z]){SHAPES['plain']}")
+_ATTACHED_NUMBER = re.compile(r"=?[+-]?\d+%?")
 _OPTION_NAME = re.compile(r"--?[A-Za-z0-9@%#?][\w.:+@-]*|-NUM")
 
 
@@ -44,10 +45,17 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     why: str | None = None
     target: bool = False  # it says where to work: harmless only for what reads
 
-    def attaches(self, value: str) -> bool:
-        """Whether this letter may have the value behind it, though words with one dash are options of their own."""
-        shaped = self.values not in {None, _PLAIN_VALUE}
-        return self.arity != "" and (shaped or value[:1].isdigit())
+    def attaches(self, word: str) -> bool:
+        """Whether a word is this letter with its value (`-j4`, `-Dname`), and not another name with one dash."""
+        number = re.fullmatch(r"[+-]?(?:0x)?\d+", word[2:]) is not None
+        shaped = word[1].isupper() and self.values not in {None, PLAIN_VALUE}
+        return self.arity != "" and (number or shaped or self.why is not None)
+
+    def takes_rest(self, rest: str) -> bool:
+        """Whether the rest of a word can only be its value; behind an optional one, it may be further letters."""
+        shaped = self.values != PLAIN_VALUE and (self.values is None or bool(self.values.fullmatch(rest)))
+        number = bool(self.arity) and bool(_ATTACHED_NUMBER.fullmatch(rest))
+        return self.arity == "=" or number or (self.arity == "?" and shaped)
 
 
 Options = Mapping[str, Option]
@@ -191,7 +199,7 @@ def shape(text: str) -> re.Pattern[str] | None:
 
 
 def _value_shapes(values: Mapping[str, str]) -> dict[str, re.Pattern[str] | None]:
-    shapes = {text: _PLAIN_VALUE if text == "plain" else shape(text) for text in values.values()}
+    shapes = {text: PLAIN_VALUE if text == "plain" else shape(text) for text in values.values()}
     return {name: shapes[text] for names, text in values.items() for name in names.replace(",", " ").split()}
 
 
@@ -206,7 +214,7 @@ def _parse_options(
         wrong = next((each for each in names if not _OPTION_NAME.fullmatch(each)), None)
         if wrong is not None or arity not in {"", "=", "?", "#"}:
             raise ProfileError(f"{word!r} is no option; write it as -x, --name, -x,--name= or --name?")
-        found = next((values[name] for name in names if name in values), _PLAIN_VALUE)
+        found = next((values[name] for name in names if name in values), PLAIN_VALUE)
         option = Option(names=names, arity=cast("Arity", arity), values=found, why=why)
         yield from ((name, option) for name in names)
 
@@ -222,7 +230,7 @@ def letters(command: CommandProfile, word: str) -> Iterable[tuple[str, str | Non
         option = command.option(f"-{letter}")
         if option is None:
             return None
-        if option.arity and at < len(word):
+        if at < len(word) and option.takes_rest(word[at:]):
             return [*found, (f"-{letter}", word[at:])]
         found.append((f"-{letter}", None))
     return found
