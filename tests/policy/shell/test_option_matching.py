@@ -125,6 +125,14 @@ def test_a_rule_that_asks_is_found_where_a_block_would_be(line: str) -> None:
     assert judge(policy, line).approval == "required"
 
 
+@pytest.mark.proves("H13")
+@pytest.mark.parametrize("line", ["ssh me@prod", "ssh -l me PROD", "ssh ssh://me@prod:22", "ssh -v prod. uptime"])
+def test_a_host_that_asks_is_found_in_every_spelling(line: str) -> None:
+    policy = policy_with({"ssh": "none", "ssh prod": "required"})
+    assert judge(policy, line).approval == "required"
+    assert judge(policy, "ssh me@production uptime").approval == "none"
+
+
 # The corpus itself.
 
 

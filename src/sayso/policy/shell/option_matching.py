@@ -23,7 +23,8 @@ _LONGEST_BUNDLE = 5  # letters: a longer word behind one dash is a name
 _SHORTEST = 3  # `--o` may stand for `--output`
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _HAS_KINDS = frozenset({"kubectl", "oc"})
-_OTHER_NAMES = _HAS_KINDS | spellings.SHORT_NAMES  # programs that take other words for a name
+_HAS_HOSTS = frozenset({"ssh", "mosh", "sftp"})
+_OTHER_NAMES = _HAS_KINDS | _HAS_HOSTS | spellings.SHORT_NAMES  # programs that take other words for a name
 _BOOLEANS = frozenset({"true", "false"})  # they may stand behind an option that takes no value
 
 
@@ -123,10 +124,17 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
 def _is_name(program: str, word: str, name: str) -> bool:
     if word == name or program not in _OTHER_NAMES:
         return word == name
+    if program in _HAS_HOSTS:
+        return _host_of(word) == _host_of(name)
     if program in _HAS_KINDS:  # `kubectl delete deploy/x`, `kubectl delete po,svc x`
         kind = spellings.KINDS.get(name, name)
         return any(spellings.KINDS.get(each, each) == kind for each in word.lower().partition("/")[0].split(","))
     return bool(word) and name.startswith(word) and word not in spellings.NAMES.get(program, ())
+
+
+def _host_of(word: str) -> str:
+    """Return the host of `host`, `me@host` or `ssh://me@host:22`."""
+    return re.sub(r"^(?:ssh://)?(?:.*@)?", "", word).partition(":")[0].rstrip("/.").lower()
 
 
 def _may_be_skipped(program: str, word: str, before: str, takes_value: bool | None) -> bool:  # noqa: FBT001

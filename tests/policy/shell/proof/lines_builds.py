@@ -93,4 +93,5 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("go test", "go test -pkgdir=/tmp/x ./..."), ("ruby -v", "ruby -v evil.rb"), ("lua -v", "lua -v evil.lua"),
     ("ghc --version", "ghc --version -v evil.hs"), ("java -version", "java -version @args"),
     ("sqlfluff", "sqlfluff format x.sql"),
+    ("php", "php -ldextension=./evil.so x.php"),
 )  # fmt: skip

@@ -65,4 +65,5 @@ ASKS = (
     ("nmap", "nmap -proxies socks4://127.0.0.1:1080 127.0.0.1"),
     ("nmap", "nmap -privileged 127.0.0.1"),
     ("mtr", "mtr -F hosts.txt x"),
+    ("mtr", "mtr -wF hosts.txt"),
 )

@@ -122,6 +122,9 @@ HARMLESS = (
     ("git status", "git status -uno"),
     ("git diff", "git diff -M50% main...HEAD"),
     ("git shortlog", "git shortlog -sne -w80,6"),
+    ("hg status", "hg status -mard"),
+    ("hg diff", "hg diff -c tip -g"),
+    ("hg annotate", "hg annotate -un x.py"),
 )
 ASKS = (
     # git: files, programs and other places.
@@ -303,4 +306,7 @@ ASKS = (
     ("git pull", "git pull --verify-signatures"),
     ("git apply --check", "git apply --check -3 x.patch"),
     ("gh workflow list", "gh workflow list --json=name --jq=env"),
+    ("hg status", "hg status -uRevil"),
+    ("hg annotate", "hg annotate -dR evil x"),
+    ("hg diff", "hg diff -gRevil"),
 )
