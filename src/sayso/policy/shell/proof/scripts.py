@@ -61,7 +61,7 @@ def _is_known_script(script: str) -> bool:
         at += 1
 
 
-_AWK_EXITS = ("system", "getline", "close", "fflush", "ENVIRON", "ARGV")
+_AWK_EXITS = ("system", "getline", "close", "fflush", "ENVIRON", "ARGV", "SYMTAB")
 _AWK_LEAVES = re.compile(r"[|>@\\]|" + "|".join(_AWK_EXITS))
 # A letter right behind a number is ambiguous: `1system(…)` calls a function.
 _AWK_TOKEN = re.compile(
