@@ -120,8 +120,28 @@ def test_a_command_runs_if_one_of_its_rules_covers_all_of_it() -> None:
 def test_paths_that_are_expanded_cannot_become_options() -> None:
     expanding = {"pattern": "sort", "operand_expansion": ["glob"]}
     runs("sort src/*.txt", expanding)
-    for line in ("sort *.txt", "sort [a-z]*", "sort ?x"):
+    for line in ("sort *.txt", "sort [a-z]*", "sort ?x", "sort -t * a", "sort --key *", "sort -* a", "sort --key=* a"):
         asks(line, expanding)
+
+
+@pytest.mark.proves("R49", "H13")
+def test_the_rest_of_a_word_is_a_value_only_if_it_cannot_be_more_letters_or_another_name() -> None:
+    for line in (
+        "apt list -qcevil.conf",
+        "apt list -qo x",
+        "exiftool -comment=x a.jpg",
+        "go test -pkgdir=/tmp/x ./...",
+    ):
+        asks(line, "apt list", "exiftool", "go test")
+    for line in ("apt list -qq", "apt list -q=2", "git diff -M50%", "git status -uno", "mvn -DskipTests test"):
+        runs(line, "apt list", "git diff", "git status", "mvn")
+
+
+@pytest.mark.proves("R49", "H13")
+def test_a_rule_that_shows_a_version_runs_no_program() -> None:
+    runs("ruby -v", "ruby -v")
+    asks("ruby -v evil.rb", "ruby -v")
+    asks("bash --version evil.sh", "bash --version")
 
 
 @pytest.mark.parametrize(
