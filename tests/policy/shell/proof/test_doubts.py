@@ -88,6 +88,10 @@ def test_options_that_the_rule_lists_run_with_their_values_and_no_others_do() ->
     runs("sort --output x in", {"pattern": "sort", "options": ["-o"]})
     runs("frob list --since x -abc", {"pattern": "frob list", "options": "any"})
     asks("frob list @x", {"pattern": "frob list", "options": "any"})
+    runs("find . -delete", {"pattern": "find", "options": "any"})
+    runs("find . -delete", {"pattern": "find", "options": ["-delete"]})
+    runs("sed -i s/a/b/ f", {"pattern": "sed", "options": ["-i"]})
+    asks("sed -i 'w x' f", {"pattern": "sed", "options": "any"})
 
 
 @pytest.mark.proves("H13")

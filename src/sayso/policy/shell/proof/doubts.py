@@ -110,6 +110,8 @@ class _Reader:
         if self._expands:
             return self._doubt(len(self._argv) - 1, "its operands may become options, or more than names of files")
         own = frozenset(self._argv[: self._coverage.words]) | self._coverage.options
+        if self._coverage.every_option:
+            own |= frozenset(filter(is_option, self._argv))
         why = LANGUAGES[language](self._argv[1:], own)
         return self._doubt(len(self._argv) - 1, why) if why else None
 
