@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.trials.plan import Trial, plan
-from tests.trials.sandbox import Outcome, Sandbox
+from tests.trials.sandbox import HOME_PREFIX, Outcome, Sandbox
 from tests.trials.trace import Effects
 
 from sayso.policy.shell.proof.catalogue import profile_files, read_profile
@@ -55,7 +56,7 @@ def told(trial: Trial, outcome: Outcome, bare: Effects) -> Iterator[str]:
     found = outcome.effects
     others = frozenset(each for each in found.started if not _is_itself(each, trial.argv[0]))
     kinds = {
-        "writes": found.wrote - bare.wrote,
+        "writes": _lasting(found.wrote) - bare.wrote,
         "starts": others - bare.started,
         "reaches": found.reached - bare.reached,
     }
@@ -64,8 +65,12 @@ def told(trial: Trial, outcome: Outcome, bare: Effects) -> Iterator[str]:
         if things and (kind not in trial.effects or (kind == "starts" and trial.option)):
             shown = " ".join(trial.argv)
             yield f"`{shown}` {kind}: {', '.join(sorted(things)[:4])}"
-    if outcome.code is None:
-        yield f"`{' '.join(trial.argv)}` did not end"
+
+
+def _lasting(paths: frozenset[str]) -> frozenset[str]:
+    """Leave out temporary files with random names, which a program makes for itself outside of its folder."""
+    scratch = f"{tempfile.gettempdir()}/"
+    return frozenset(each for each in paths if not each.startswith(scratch) or HOME_PREFIX in each)
 
 
 def _is_itself(started: str, program: str) -> bool:
@@ -83,17 +88,19 @@ def version(sandbox: Sandbox, program: str) -> str:
     )
 
 
-def page(results: Sequence[Measured], today: str) -> str:
-    """Return the page of the docs with the results."""
-    rows = [
-        f"| {each.program} | {each.version.replace('|', ' ')} | {each.options} | {each.runs} | {each.accepted} "
-        f"| {len(each.violations)} |"
-        for each in results
-    ]
-    options, runs = sum(each.options for each in results), sum(each.runs for each in results)
-    return HEAD.format(today=today, programs=len(results), options=options, runs=runs) + "\n".join([*rows, ""])
+def page(results: Sequence[Measured], today: str, before: str = "") -> str:
+    """Return the page of the docs with the results; of other programs, those of the page before stay."""
+    rows = {line.split(" | ")[0]: line for line in before.splitlines() if _ROW.match(line)}
+    for each in results:
+        counts = f"{each.options} | {each.runs} | {each.accepted} | {len(each.violations)} |"
+        rows[f"| {each.program}"] = f"| {each.program} | {each.version.replace('|', ' ')} | {counts}"
+    numbers = [[int(cell) for cell in line.split(" | ")[2:4]] for line in rows.values()]
+    options, runs = (sum(column) for column in zip(*numbers, strict=True))
+    head = HEAD.format(today=today, programs=len(rows), options=options, runs=runs)
+    return head + "\n".join([*(rows[name] for name in sorted(rows)), ""])
 
 
+_ROW = re.compile(r"\| \S+ \| [^|]*\| \d+ \|")
 HEAD = """# Measured profiles
 
 Written by `python3 dev.py harmless --write` on {today}: {programs} programs, {options} spellings of harmless options,
@@ -145,7 +152,8 @@ def main(arguments: Sequence[str]) -> int:
         print("None of these programs is installed and has a trial in its profile.", file=sys.stderr)
         return 2
     if "--write" in arguments:
-        PAGE.write_text(page(results, datetime.now(UTC).date().isoformat()), encoding="utf-8")
+        before = PAGE.read_text(encoding="utf-8") if names and PAGE.exists() else ""
+        PAGE.write_text(page(results, datetime.now(UTC).date().isoformat(), before), encoding="utf-8")
     return 1 if any(each.violations for each in results) else 0
 
 

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from tests.trials.sandbox import ADDRESS
 
-from sayso.policy.shell.proof.profile import CommandData, Option, ProfileData, compile_command
+from sayso.policy.shell.proof.profile import CommandData, CommandProfile, Option, ProfileData, compile_command
 
 # What an attacker would give as a value; tried wherever the profile calls it harmless.
 ATTACKS = (
     "|touch pwned", "!touch pwned", "$(touch pwned)", "`touch pwned`", "x;touch pwned", "x\ntouch pwned", "pwned.txt",
     "@in.txt", "file://in.txt", "http://127.0.0.1:9/", "ext::touch pwned", "./pwned/", "%output{pwned}", "sh",
 )  # fmt: skip
+SAMPLES = ("1", "in.txt", "x", "all", "json", "text", "auto", "true", "localhost")  # where a profile gives none
 
 
 class Trial(NamedTuple):
@@ -29,12 +30,11 @@ class Trial(NamedTuple):
 
 def plan(profile: ProfileData, program: str) -> Iterator[list[Trial]]:
     """Yield the trials of each command that has a line for it: first the bare line, then each option."""
-    for name, data, inherited in _commands(profile, program, ()):
+    for name, data, command in _commands(profile, program, None):
         if data.trial is None:
             continue
-        command = compile_command(data)
         samples = {name: text for names, text in data.samples.items() for name in names.replace(",", " ").split()}
-        options = {id(each): each for each in (*command.options.values(), *inherited.values()) if each.why is None}
+        options = {each.names: each for each in command.options.values() if each.why is None}
         trials = [_trial(name, data, program, "", None)]
         for option in options.values():
             trials += _option_trials(name, data, program, option, samples)
@@ -42,12 +42,12 @@ def plan(profile: ProfileData, program: str) -> Iterator[list[Trial]]:
 
 
 def _commands(
-    data: CommandData, name: str, above: tuple[Option, ...]
-) -> Iterator[tuple[str, CommandData, dict[str, Option]]]:
-    everywhere = (*above, *compile_command(data).everywhere.values())
-    yield name, data, {each.names[0]: each for each in above}
+    data: CommandData, name: str, above: CommandProfile | None
+) -> Iterator[tuple[str, CommandData, CommandProfile]]:
+    command = compile_command(data, above)
+    yield name, data, command
     for names, sub in data.commands.items():  # several with one description have one trial
-        yield from _commands(sub, f"{name} {names.partition(',')[0]}", everywhere)
+        yield from _commands(sub, f"{name} {names.partition(',')[0]}", command)
 
 
 def _option_trials(
@@ -60,7 +60,8 @@ def _option_trials(
         if option.arity in {"", "?", "#"}:
             yield _trial(name, data, program, shown, None)
         if option.arity:
-            yield _trial(name, data, program, shown, sample or ("1" if _fits(option, "1") else "in.txt"))
+            fitting = sample or next((each for each in SAMPLES if _fits(option, each)), None)
+            yield from () if fitting is None else [_trial(name, data, program, shown, fitting)]
     if option.arity in {"=", "?"}:
         yield from (_trial(name, data, program, option.names[-1], each) for each in ATTACKS if _fits(option, each))
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tests.trials.trace import CALLS, Effects, read_trace
 
 LIMIT = 20.0
+HOME_PREFIX = "sayso-trial-"
 ADDRESS = "http://127.0.0.1:8765/"
 _LISTENER = Path(__file__).with_name("listener.py")
 _FILES: Mapping[str, str] = {
@@ -49,7 +50,7 @@ class Sandbox:
 
     def __init__(self, *, extra: Mapping[str, str] | None = None) -> None:
         """Make the samples; `extra` are programs of a test, by name."""
-        self._home = Path(tempfile.mkdtemp(prefix="sayso-trial-"))
+        self._home = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))
         self._samples = self._home / "samples"
         self._programs = self._home / "bin"
         self._programs.mkdir()
