@@ -13,7 +13,7 @@ from sayso import Policy
 from sayso.core.model import ToolCall
 from sayso.policy.shell.proof.catalogue import find_command, profile_files, read_profile
 from sayso.policy.shell.proof.languages import LANGUAGES
-from sayso.policy.shell.proof.profile import CommandData, ProfileError, compile_command, parse_profile
+from sayso.policy.shell.proof.profile import CommandData, CommandProfile, ProfileError, compile_command, parse_profile
 
 FOLDER = Path(str(resources.files("sayso.policy.shell") / "profiles"))
 FOLDERS = sorted(FOLDER.iterdir())
@@ -108,3 +108,22 @@ def test_everyday_lines_of_allowed_programs_run(family: ModuleType) -> None:
 @pytest.mark.parametrize("family", LINES, ids=lambda each: each.__name__.rpartition("_")[2])
 def test_lines_that_do_more_than_their_rule_says_ask_and_name_the_cure(family: ModuleType) -> None:
     assert not {line: reason for line, reason in reasons(family.ASKS) if "would allow it" not in reason}
+
+
+LONG = ("a", "/", "a/", "a:", "x.", "http://a", "a@", "1,", "max(", "u=r,", " ", "-", "=(", "0", "u+", "%0")
+
+
+@pytest.mark.proves("H13")
+def test_no_pattern_of_a_profile_hangs_at_a_long_word() -> None:
+    patterns = {each for file in FILES for each in patterns_of(compile_command(parse_profile(file.read_text())))}
+    words = [f"{(before + unit * 2000)[:2000]}\n" for before in ("", "./", "select ", "http://") for unit in LONG]
+    assert len(patterns) > 300
+    for pattern in patterns:
+        for word in words:
+            pattern.fullmatch(word)  # it ends: one that tries every way to split the word would not
+
+
+def patterns_of(command: CommandProfile) -> Iterator[re.Pattern[str]]:
+    shapes = [command.operands, *(option.values for option in command.options.values())]
+    yield from (each for each in shapes if each is not None)
+    yield from (each for sub in command.commands.values() for each in patterns_of(sub))
