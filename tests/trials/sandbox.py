@@ -17,6 +17,7 @@ from tests.trials.trace import CALLS, Effects, read_trace
 LIMIT = 20.0
 HOME_PREFIX = "sayso-trial-"
 ADDRESS = "http://127.0.0.1:8765/"
+_ROOT = Path(__file__).resolve().parents[2]  # seen in the sandbox, even if it lies in the folder of temporary files
 _LISTENER = Path(__file__).with_name("listener.py")
 _FILES: Mapping[str, str] = {
     "in.txt": "one 1\ntwo 2\nthree 3\none 1\n",
@@ -110,14 +111,18 @@ class Sandbox:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, code = process.communicate()[0], None
-        trace = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        if not log.exists():
+            raise RuntimeError(f"the sandbox did not run {argv[0]}: {output.decode(errors='replace')[-500:]}")
+        trace = log.read_text(encoding="utf-8", errors="replace")
         return Outcome(code, read_trace(trace), output.decode(errors="replace"))
 
     def _confined(self, work: Path) -> list[str]:
         home = str(self._home)
         return [
             "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
-            "--tmpfs", tempfile.gettempdir(), "--tmpfs", "/run", "--bind", home, home, "--chdir", str(work),
+            "--tmpfs", tempfile.gettempdir(), "--tmpfs", "/run",
+            "--ro-bind", str(_ROOT), str(_ROOT), "--ro-bind", sys.prefix, sys.prefix, "--bind", home, home,
+            "--chdir", str(work),
         ]  # fmt: skip
 
     def _environment(self) -> dict[str, str]:
