@@ -100,7 +100,9 @@ controller = ApprovalController(
 
 
 def question_is_there() -> bool:
-    return not sys.stdout.isatty() and Path(facts.get("after", "/")).exists()
+    # Handles are captured one after the other, before the question is drawn: the one that writes counts.
+    handle = {"descriptor": 2, "logging": 2, "duplicate": early, "device": device}.get(facts.get("by", "print"), 1)
+    return not os.isatty(handle) and not sys.stdout.isatty() and Path(facts.get("after", "/")).exists()
 
 
 async def one(tool: str, args: dict[str, Any]) -> None:
