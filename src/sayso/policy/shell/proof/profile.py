@@ -11,8 +11,6 @@ from typing import Literal, cast
 
 import msgspec
 
-from sayso.policy.shell.wrappers import Argv
-
 Arity = Literal["", "=", "?", "#"]  # none; a value; an attached value or none; a number, attached or behind it, or none
 
 # Shapes of an operand or a value, by name. All but `any` refuse what programs take for more than a plain text.
@@ -239,8 +237,3 @@ def letters(command: CommandProfile, word: str) -> Iterable[tuple[str, str | Non
 def is_option(word: str) -> bool:
     """Whether the word is written as an option; a single dash is standard input."""
     return word.startswith("-") and word != "-"
-
-
-def own_names(words: Argv) -> frozenset[str]:
-    """Return the options among these words, without attached values."""
-    return frozenset(word.partition("=")[0] for word in words if is_option(word))
