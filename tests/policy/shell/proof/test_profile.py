@@ -11,7 +11,8 @@ import pytest
 
 from sayso import Policy
 from sayso.core.model import ToolCall
-from sayso.policy.shell.proof.catalogue import find_command, profile_files, read_profile
+from sayso.errors import ConfigurationError
+from sayso.policy.shell.proof.catalogue import compiled_profile, find_command, profile_files, read_profile
 from sayso.policy.shell.proof.languages import LANGUAGES
 from sayso.policy.shell.proof.profile import CommandData, CommandProfile, ProfileError, compile_command, parse_profile
 
@@ -116,7 +117,7 @@ LONG = ("a", "/", "a/", "a:", "x.", "http://a", "a@", "1,", "max(", "u=r,", " ",
 @pytest.mark.proves("H13")
 def test_no_pattern_of_a_profile_hangs_at_a_long_word() -> None:
     patterns = {each for file in FILES for each in patterns_of(compile_command(parse_profile(file.read_text())))}
-    words = [f"{(before + unit * 2000)[:2000]}\n" for before in ("", "./", "select ", "http://") for unit in LONG]
+    words = [f"{(before + unit * 800)[:800]}\n" for before in ("", "./", "select ", "http://") for unit in LONG]
     assert len(patterns) > 300
     for pattern in patterns:
         for word in words:
@@ -127,3 +128,11 @@ def patterns_of(command: CommandProfile) -> Iterator[re.Pattern[str]]:
     shapes = [command.operands, *(option.values for option in command.options.values())]
     yield from (each for each in shapes if each is not None)
     yield from (each for sub in command.commands.values() for each in patterns_of(sub))
+
+
+@pytest.mark.parametrize("text", ["harmless = 3", 'programs = ["x"]\nsource = "y"\noperands = "odd"', "\udcff"])
+def test_a_malformed_file_is_named_in_the_sentence(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "frob.toml"
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigurationError, match=r"the profile frob\.toml is malformed: "):
+        compiled_profile(file)

@@ -5,15 +5,23 @@ Tests: tests/policy/shell/proof/test_profile.py
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 import msgspec
 
-from sayso.policy.shell.proof.profile import CommandData, CommandProfile, ProfileData, compile_command, parse_profile
+from sayso.policy.shell.proof.profile import (
+    CommandData,
+    CommandProfile,
+    ProfileData,
+    ProfileError,
+    compile_command,
+    parse_profile,
+)
 
 _PROGRAMS = re.compile(r'programs = \[("[^"]+"(?:, "[^"]+")*)\]')
 # A program that no profile describes: these options have one meaning everywhere.
@@ -56,18 +64,30 @@ def program_name(name: str) -> str:
 
 
 @functools.cache
-def _compiled(file: Traversable) -> CommandProfile:
-    return compile_command(read_profile(file))
+def compiled_profile(file: Traversable) -> CommandProfile:
+    """Return the compiled profile of a file; raises `ProfileError`, which names the file."""
+    data = read_profile(file)
+    with _naming(file):
+        return compile_command(data)
 
 
 @functools.cache
 def read_profile(file: Traversable) -> ProfileData:
-    """Return the data of a profile file."""
-    return parse_profile(file.read_text(encoding="utf-8"))
+    """Return the data of a profile file; raises `ProfileError`, which names the file."""
+    with _naming(file):
+        return parse_profile(file.read_text(encoding="utf-8"))
+
+
+@contextlib.contextmanager
+def _naming(file: Traversable) -> Generator[None]:
+    try:
+        yield
+    except (ProfileError, UnicodeDecodeError) as error:
+        raise ProfileError(f"the profile {file.name} is malformed: {error}") from error
 
 
 @functools.lru_cache(maxsize=1024)
 def find_command(name: str) -> CommandProfile | None:
     """Return the compiled profile of the program, if there is one."""
     file = profile_files().get(program_name(name))
-    return None if file is None else _compiled(file)
+    return None if file is None else compiled_profile(file)

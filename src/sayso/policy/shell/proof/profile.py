@@ -11,6 +11,8 @@ from typing import Literal, cast
 
 import msgspec
 
+from sayso.errors import ConfigurationError
+
 Arity = Literal["", "=", "?", "#"]  # none; a value; an attached value or none; a number, attached or behind it, or none
 
 # Shapes of an operand or a value, by name. All but `any` refuse what programs take for more than a plain text.
@@ -30,7 +32,7 @@ _ATTACHED_NUMBER = re.compile(r"=?[+-]?\d+%?")
 _OPTION_NAME = re.compile(r"--?[A-Za-z0-9@%#?][\w.:+@-]*|-NUM")
 
 
-class ProfileError(ValueError):
+class ProfileError(ConfigurationError):
     """Error: a profile is malformed; the sentence says what is wrong."""
 
 
