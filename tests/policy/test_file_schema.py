@@ -38,6 +38,10 @@ BAD = (
     # The file as a whole.
     Bad("¶tools: {a: none}", "the file has no `default`, which must be said: use one of 'none'"),
     Bad("¶default: nun", "default is 'nun'; use one of"),
+    shaped(
+        "shell: {rules: [{pattern: git log, approval: none, ¶options: since}]}",
+        "shell.rules[0].options is 'since'; use 'any', or a list",
+    ),
     Bad("¶default: requird", "did you mean 'required'?"),
     Bad("¶default:", "default is empty; use one of"),
     Bad("¶default: false", "default is False; use one of"),

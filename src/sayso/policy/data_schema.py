@@ -106,14 +106,14 @@ def integer(about: str, *, least: int, most: int) -> Shape:
 
 def one_of(about: str, known: Sequence[str]) -> Shape:
     """One of a few texts."""
-    listed = ", ".join(repr(each) for each in known)
+    listed = ("one of " if len(known) > 1 else "") + ", ".join(repr(each) for each in known)
 
     def problems_in(value: str, key: Key) -> Iterator[Problem]:
         if value not in known:
-            yield Problem(key, f"{dotted(key)} is {describe_value(value)}; use one of {listed}{suggest(value, known)}")
+            yield Problem(key, f"{dotted(key)} is {describe_value(value)}; use {listed}{suggest(value, known)}")
 
     schema = {"enum": list(known), "description": about}
-    return Shape(kind=f"one of {listed}", fits=_is_instance_of(str), find_problems=problems_in, schema=schema)
+    return Shape(kind=listed, fits=_is_instance_of(str), find_problems=problems_in, schema=schema)
 
 
 def duration(about: str) -> Shape:
@@ -199,8 +199,12 @@ def record(about: str, fields: Mapping[str, Shape], required: Sequence[str] = ()
 def any_of(*options: Shape) -> Shape:
     """A union of shapes of different kinds; the kind of a value selects the shape."""
 
-    def problems_in(value: object, key: Key) -> Iterable[Problem]:
-        return next(each for each in options if each.fits(value)).find_problems(value, key)
+    def problems_in(value: object, key: Key) -> Iterator[Problem]:
+        chosen = next(each for each in options if each.fits(value))
+        others = " or ".join(each.kind for each in options if each is not chosen)
+        for problem in chosen.find_problems(value, key):
+            of_value = problem.key == key and not isinstance(value, Mapping | list)
+            yield Problem(key, f"{problem.message}, or {others}") if of_value else problem
 
     return Shape(
         kind=" or ".join(dict.fromkeys(each.kind for each in options)),
