@@ -14,6 +14,8 @@ import msgspec
 
 from sayso.policy.shell import spellings
 from sayso.policy.shell.inner_commands import own_length
+from sayso.policy.shell.proof.catalogue import find_command
+from sayso.policy.shell.proof.profile import CommandProfile
 from sayso.policy.shell.wrappers import WRAPPERS, Argv
 
 _BUNDLE = re.compile(r"[A-Za-z0-9]+")
@@ -99,7 +101,7 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
         return True
     if program not in _OTHER_NAMES and any(name not in words for name in names):
         return False  # the usual case, at no cost
-    known = spellings.LEADING.get(program, {})
+    profile = find_command(program)
     reached = [0]  # the numbers of names that may have been found so far
     before = ""  # the option right before the word
     for word in words:
@@ -108,7 +110,7 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
             continue
         following: list[int] = []
         for at in reached:
-            takes_value = known.get(before) if at == 0 else None  # known only before the first name
+            takes_value = _takes_value(profile, before) if at == 0 else None  # known only before the first name
             if not takes_value and _is_name(program, word, names[at]):
                 following.append(at + 1)
             if _may_be_skipped(program, word, before, takes_value):
@@ -119,6 +121,12 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
             return False
         reached, before = list(dict.fromkeys(following)), ""
     return False
+
+
+def _takes_value(profile: CommandProfile | None, option: str) -> bool | None:
+    """Whether an option before the first name takes a value; None if no profile knows."""
+    found = profile.option(option) if profile is not None and option else None
+    return None if found is None or found.arity in {"?", "#"} else found.arity == "="
 
 
 def _is_name(program: str, word: str, name: str) -> bool:

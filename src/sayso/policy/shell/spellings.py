@@ -98,53 +98,6 @@ SYNONYMS: dict[str, list[list[Argv]]] = {
 }
 NAMES = {program: {path[0] for group in groups for path in group} for program, groups in SYNONYMS.items()}
 
-# The options before a sub-command whose arity is known: `-x=` takes a value, `-x` none. Others may take one.
-_LEADING: dict[str, str] = {
-    "git": (
-        "-C= -c= --git-dir= --work-tree= --namespace= --super-prefix= --config-env= --attr-source= -p --paginate -P "
-        "--no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --bare --literal-pathspecs "
-        "--glob-pathspecs --noglob-pathspecs --icase-pathspecs --exec-path --html-path --man-path --info-path -v -h "
-        "--version --help"
-    ),
-    "docker": "-D --debug --tls --tlsverify -v --version -c= --context= -H= --host= -l= --log-level= --config=",
-    "npm": (
-        "-s --silent -q --quiet -d -dd -ddd --verbose --json -g --global -f --force -y --yes -l --long -p --parseable "
-        "--ignore-scripts --dry-run --offline --prefer-offline --if-present --no-audit --no-fund --no-color "
-        "--no-progress --workspaces -ws --include-workspace-root --no-save --legacy-peer-deps"
-    ),
-    "pnpm": (
-        "-r --recursive -w --workspace-root -s --silent --color --no-color --parallel --stream --offline --if-present"
-    ),
-    "yarn": "-s --silent --verbose --json --offline --non-interactive --no-progress",
-    "pip": (
-        "-q -qq -qqq -v -vv -vvv --quiet --verbose --isolated --require-virtualenv --no-input --no-cache-dir "
-        "--no-color --disable-pip-version-check --debug --no-python-version-warning"
-    ),
-    "kubectl": "--insecure-skip-tls-verify --warnings-as-errors --match-server-version --disable-compression",
-    "helm": "--debug --kube-insecure-skip-tls-verify",
-    "aws": (
-        "--debug --no-verify-ssl --no-paginate --no-sign-request --no-cli-pager --cli-auto-prompt --no-cli-auto-prompt"
-    ),
-    "gcloud": "-q --quiet --log-http --no-user-output-enabled",
-    "cargo": "-q --quiet -v -vv --verbose --frozen --locked --offline --list",
-    "uv": "-q -qq --quiet -v --verbose -n --no-cache --offline --no-progress --native-tls --no-config",
-    "poetry": "-q --quiet -v -vv -vvv --verbose -n --no-interaction --ansi --no-ansi --no-plugins --no-cache",
-    "systemctl": (
-        "--user --system --global --no-pager -q --quiet --no-block --no-wall --no-ask-password -a --all -l --full -f "
-        "--force --plain --no-legend --failed --now --no-reload"
-    ),
-    "apt-get": (
-        "-y --yes --assume-yes -q -qq --quiet -s --simulate --dry-run -d --download-only -f --fix-broken -V "
-        "--no-install-recommends --reinstall --purge --auto-remove --allow-unauthenticated"
-    ),
-    "brew": "-v --verbose -q --quiet -d --debug",
-    "hg": "-q --quiet -v --verbose -y --noninteractive --debug --traceback --hidden --profile",
-}
-_LEADING["apt"], _LEADING["podman"] = _LEADING["apt-get"], _LEADING["docker"]
-LEADING: dict[str, dict[str, bool]] = {
-    program: {word.rstrip("="): word.endswith("=") for word in text.split()} for program, text in _LEADING.items()
-}
-
 # Long forms of short options: `-D=delete+force` stands for both. A rule about one spelling is about the other too.
 _LETTERS: dict[str, str] = {
     "": (
