@@ -38,7 +38,8 @@ def measure(sandbox: Sandbox, program: str, profile: ProfileData) -> Measured:
     counts: Counter[str] = Counter()
     options: set[tuple[str, str]] = set()
     violations: list[str] = []
-    for trials in plan(profile, program):
+    help_text = sandbox.run([program, "--help"]).output if profile.harmless == "any" else ""
+    for trials in plan(profile, program, help_text):
         bare = sandbox.run(trials[0].argv)
         violations += told(trials[0], bare, Effects())
         for trial in trials[1:]:
@@ -107,10 +108,11 @@ Written by `python3 dev.py harmless --write` on {today}: {programs} programs, {o
 {runs} runs.
 
 Each option that a [profile](profiles.md) calls harmless was run in the line that the profile gives as its `trial`, with
-a sample value and with values as an attacker would give them, in a sandbox without a network, under a trace of system
-calls. A violation is a file written, a program started or an address reached that neither the bare line nor the
-profile's `effects` account for. *Accepted* counts the runs that ended with the exit code of the bare line: a run that
-the program refuses proves little. Programs that are not installed, and sub-commands without a `trial`, are not here;
+a sample value and with values as an attacker would give them (of a program whose every option is harmless, those that
+its `--help` names), in a sandbox without a network, under a trace of system calls. A violation
+is a file written, a program started or an address reached that neither the bare line nor the profile's `effects`
+account for. *Accepted* counts the runs that ended with the exit code of the bare line: a run that the program refuses
+proves little. Programs that are not installed, and sub-commands without a `trial`, are not here;
 their profiles rest on manuals.
 
 | program | version | spellings | runs | accepted | violations |

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tests.trials.sandbox import ADDRESS
 
-from sayso.policy.shell.proof.profile import CommandData, CommandProfile, Option, ProfileData, compile_command
+from sayso.policy.shell.proof.profile import (
+    Arity,
+    CommandData,
+    CommandProfile,
+    Option,
+    ProfileData,
+    compile_command,
+)
 
 # What an attacker would give as a value; tried wherever the profile calls it harmless.
 ATTACKS = (
     "|touch pwned", "!touch pwned", "$(touch pwned)", "`touch pwned`", "x;touch pwned", "x\ntouch pwned", "pwned.txt",
     "@in.txt", "file://in.txt", "http://127.0.0.1:9/", "ext::touch pwned", "./pwned/", "%output{pwned}", "sh",
 )  # fmt: skip
+# Fewer, for options that only the program's own help knows: there are many of them.
+HELP_ATTACKS = ("|touch pwned", "$(touch pwned)", "pwned.txt", "@in.txt", "http://127.0.0.1:9/", "sh")
 SAMPLES = ("1", "in.txt", "x", "all", "json", "text", "auto", "true", "localhost")  # where a profile gives none
 
 
@@ -28,8 +38,11 @@ class Trial(NamedTuple):
     effects: frozenset[str]
 
 
-def plan(profile: ProfileData, program: str) -> Iterator[list[Trial]]:
-    """Yield the trials of each command that has a line for it: first the bare line, then each option."""
+def plan(profile: ProfileData, program: str, help_text: str = "") -> Iterator[list[Trial]]:
+    """Yield the trials of each command that has a line for it: first the bare line, then each option.
+
+    Of a program with `harmless = "any"`, the options are those that its help names.
+    """
     for name, data, command in _commands(profile, program, None):
         if data.trial is None:
             continue
@@ -38,6 +51,9 @@ def plan(profile: ProfileData, program: str) -> Iterator[list[Trial]]:
         trials = [_trial(name, data, program, "", None)]
         for option in options.values():
             trials += _option_trials(name, data, program, option, samples)
+        if data.harmless == "any" and data is profile:
+            for option in options_in_help(help_text, frozenset(command.options)):
+                trials += _option_trials(name, data, program, option, samples, attacks=HELP_ATTACKS)
         yield trials
 
 
@@ -50,8 +66,30 @@ def _commands(
         yield from _commands(sub, f"{name} {names.partition(',')[0]}", command)
 
 
+# Lines such as `  -n, --lines[=K]  how many`: the names, and the sign of a value.
+_HELP_LINE = re.compile(r"^\s+(-[\w?-]+(?:, +-[\w-]+)*)(\[=|=| <| [A-Z]{2,})?", re.MULTILINE)
+_NAME = re.compile(r"-\w|--\w[\w-]+")
+_ARITY = {"": "", "[=": "?"}  # any other sign is of a value that has to be there
+
+
+def options_in_help(text: str, known: frozenset[str]) -> list[Option]:
+    """Return the options that a program's help names, but for those that are known; they take any value."""
+    found: dict[tuple[str, ...], Option] = {}
+    for line in _HELP_LINE.finditer(text):
+        names = tuple(each for each in line[1].split(", ") if _NAME.fullmatch(each) and each not in known)
+        if names:
+            found[names] = Option(names=names, arity=cast("Arity", _ARITY.get(line[2] or "", "=")), values=None)
+    return list(found.values())
+
+
 def _option_trials(
-    name: str, data: CommandData, program: str, option: Option, samples: dict[str, str]
+    name: str,
+    data: CommandData,
+    program: str,
+    option: Option,
+    samples: dict[str, str],
+    *,
+    attacks: tuple[str, ...] = ATTACKS,
 ) -> Iterator[Trial]:
     """Yield the option by each of its names with a sample, and by the first with every attack that it lets through."""
     sample = next((samples[each] for each in option.names if each in samples), None)
@@ -63,7 +101,7 @@ def _option_trials(
             fitting = sample or next((each for each in SAMPLES if _fits(option, each)), None)
             yield from () if fitting is None else [_trial(name, data, program, shown, fitting)]
     if option.arity in {"=", "?"}:
-        yield from (_trial(name, data, program, option.names[-1], each) for each in ATTACKS if _fits(option, each))
+        yield from (_trial(name, data, program, option.names[-1], each) for each in attacks if _fits(option, each))
 
 
 def _fits(option: Option, value: str) -> bool:

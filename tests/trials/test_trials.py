@@ -74,8 +74,21 @@ def test_what_the_bare_line_does_has_to_be_said_by_the_profile(sandbox: Sandbox)
 
 
 @pytest.mark.proves("H13")
-@pytest.mark.parametrize("program", ["sort", "uniq"])
+@pytest.mark.parametrize("program", ["uniq", "whoami"])
 def test_the_harmless_options_of_a_real_program_do_no_harm(sandbox: Sandbox, program: str) -> None:
     result = measure(sandbox, program, read_profile(profile_files()[program]))
     assert result.accepted > 0
     assert result.violations == ()
+
+
+HELP = "  -w, --write   a file\n  -v, --value=X  a value\n      --level[=N]\n"
+
+
+def test_of_a_program_whose_every_option_is_harmless_those_in_its_help_are_tried() -> None:
+    made = Sandbox(extra={"frob": PROGRAM.replace("--write)", f"--help) printf '{HELP}' ;;\n    --write)")})
+    try:
+        result = measure(made, "frob", profile("any"))
+    finally:
+        made.close()
+    assert any("`frob --write in.txt` writes:" in each for each in result.violations)
+    assert any("`frob --value=$(touch pwned) in.txt`" in each for each in result.violations)
