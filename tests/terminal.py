@@ -23,6 +23,7 @@ class Terminal:
     def __init__(self, command: Sequence[str], *, columns: int = 80, rows: int = 300) -> None:
         self._process, self._end = pty.fork()
         if self._process == 0:  # pragma: no cover - this is the child
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` ignores it, but a program ends with its terminal
             os.environ |= {"NO_COLOR": "1", "TERM": "xterm"}
             for name in ("CI", "COLUMNS", "LINES"):
                 os.environ.pop(name, None)
