@@ -1,13 +1,14 @@
 """The judge of shell lines, through the policy that an owner would write: what it must and must not let run."""
 
 import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.policy.shell.bash_oracle import BASH, observe
 from tests.policy.shell.shell_corpus import ALLOWED, BLOCKED, NONE, NOT_ALLOWED, NOT_BLOCKED, POLICY, Line
 
-from sayso import Policy, ToolCall, Verdict
+from sayso import Policy, ToolCall
 
 
 @pytest.fixture(scope="module")
@@ -17,44 +18,29 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
         return Policy.from_dict(POLICY, base=base)
 
 
-def judge(policy: Policy, line: Line) -> Verdict:
-    return policy.judge(ToolCall(tool="shell", args={"command": line.text}))
-
-
-def told(line: Line, verdict: Verdict) -> str:
-    return f"{shown(line)} is {verdict.approval!r} ({verdict.reason}), but: {line.why}"
-
-
-def shown(line: Line) -> str:
-    """The line in a form that fits into the name of a test."""
-    text = ascii(line.text)
-    return text if len(text) <= 100 else f"{text[:60]}…{text[-30:]}"
+def words(policy: Policy, lines: Iterable[Line]) -> Iterator[tuple[str, str]]:
+    """Yield what the policy says about each line, and a sentence for whoever expected something else."""
+    for line in lines:
+        verdict = policy.judge(ToolCall(tool="shell", args={"command": line.text}))
+        yield verdict.approval, f"{line.text!a} is {verdict.approval!r} ({verdict.reason}), but: {line.why}"
 
 
 @pytest.mark.proves("H13")
-@pytest.mark.parametrize("line", NOT_ALLOWED, ids=shown)
-def test_a_line_that_is_not_proved_harmless_does_not_run_unasked(policy: Policy, line: Line) -> None:
-    verdict = judge(policy, line)
-    assert verdict.approval in ("required", "blocked"), told(line, verdict)
+def test_a_line_that_is_not_proved_harmless_does_not_run_unasked(policy: Policy) -> None:
+    assert [told for word, told in words(policy, NOT_ALLOWED) if word not in {"required", "blocked"}] == []
 
 
 @pytest.mark.proves("H13")
-@pytest.mark.parametrize("line", BLOCKED, ids=shown)
-def test_a_blocked_command_is_found_wherever_it_hides(policy: Policy, line: Line) -> None:
-    verdict = judge(policy, line)
-    assert verdict.approval == "blocked", told(line, verdict)
+def test_a_blocked_command_is_found_wherever_it_hides(policy: Policy) -> None:
+    assert [told for word, told in words(policy, BLOCKED) if word != "blocked"] == []
 
 
-@pytest.mark.parametrize("line", NOT_BLOCKED, ids=shown)
-def test_a_line_that_only_mentions_a_blocked_command_is_not_blocked(policy: Policy, line: Line) -> None:
-    verdict = judge(policy, line)
-    assert verdict.approval != "blocked", told(line, verdict)
+def test_a_line_that_only_mentions_a_blocked_command_is_not_blocked(policy: Policy) -> None:
+    assert [told for word, told in words(policy, NOT_BLOCKED) if word == "blocked"] == []
 
 
-@pytest.mark.parametrize("line", ALLOWED, ids=shown)
-def test_an_ordinary_line_of_allowed_commands_runs(policy: Policy, line: Line) -> None:
-    verdict = judge(policy, line)
-    assert verdict.approval == "none", told(line, verdict)
+def test_an_ordinary_line_of_allowed_commands_runs(policy: Policy) -> None:
+    assert [told for word, told in words(policy, ALLOWED) if word != "none"] == []
 
 
 # The corpus itself.
