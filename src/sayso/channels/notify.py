@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -46,10 +47,19 @@ _TITLES: dict[Event, str] = {
 _LONGEST, _LONGEST_TITLE = 1000, 200  # characters; the full text is in the inbox
 _SECONDS = 20.0
 _ATTEMPTS = 3
+# What chat services turn into a link, a mention of many, or hidden words, though the message is plain text: nothing of
+# it belongs into a name; a value may have an address, but not under other words.
+_MARKUP_OF_NAMES = re.compile(r"\[redacted\](?!\()|[\[\]<*`|~]|(?<=:)/(?=/)|(?<=\bwww)\.|(?<!\w)@", re.IGNORECASE)
+_MARKUP_OF_VALUES = re.compile(
+    r"(?<=\])\(|<(?=[!@#]|https?:)|(?<!\w)@(?=(?:all|channel|everyone|here)\b)", re.IGNORECASE
+)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A notification, redacted, sanitised and of limited size: `title` and `text` for people, parts for programs."""
+    """A notification, redacted, sanitised and of limited size: `title` and `text` for people, parts for programs.
+
+    What chat services take for markup has its code in the words for people, and stays in the parts.
+    """
 
     event: Event
     request_id: str
@@ -86,8 +96,8 @@ def build_message(
         event=event,
         request_id=request.id,
         project=request.project,
-        title=_shown(title, _LONGEST_TITLE),
-        text=visible(_truncate(_describe_arguments(args, arguments), _LONGEST)),
+        title=_without_markup(_shown(title, _LONGEST_TITLE), _MARKUP_OF_NAMES),
+        text=_without_markup(visible(_truncate(_describe_arguments(args, arguments), _LONGEST)), _MARKUP_OF_VALUES),
         id=f"msg_{request.id}_{event}" if at is None else f"msg_{request.id}_{event}_{at:.0f}",
         status=request.status,
         tool=_shown(request.tool_name, _LONGEST_TITLE),
@@ -112,6 +122,10 @@ def _describe_arguments(args: Mapping[str, Any], names: Sequence[str]) -> str:
 
 def _shown(value: str, longest: int) -> str:
     return visible(_truncate(redact_text(value), longest))
+
+
+def _without_markup(text: str, markup: re.Pattern[str]) -> str:
+    return markup.sub(lambda found: found[0] if len(found[0]) > 1 else f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 def _truncate(value: str, longest: int) -> str:
@@ -202,6 +216,7 @@ class SignedWebhook:
                 f"the secret of the webhook {url!r} cannot be used ({error}); write `whsec_` followed by base64"
             ) from error
         self._url = url
+        self._host = parts.hostname  # for the log: the rest of an address may hold a secret
 
     async def send(self, message: Message) -> None:
         """POST a message, with a few retries under the same id (idempotency key)."""
@@ -213,7 +228,9 @@ class SignedWebhook:
                     answer.raise_for_status()
                 except httpx2.HTTPError as error:
                     if attempt == _ATTEMPTS:
-                        raise ConnectionError(f"{self._url} did not take it: {error}") from error
+                        raise ConnectionError(
+                            f"the webhook at {self._host} did not take it: {_cause(error)}"
+                        ) from error
                     await asyncio.sleep(pause)
                 else:
                     return
@@ -226,6 +243,13 @@ class SignedWebhook:
             "webhook-timestamp": str(int(now.timestamp())),
             "webhook-signature": self._signer.sign(message_id, now, body),
         }
+
+
+def _cause(error: httpx2.HTTPError) -> str:
+    """Return why a webhook did not take a message, without its address."""
+    if isinstance(error, httpx2.HTTPStatusError):
+        return f"status {error.response.status_code}"
+    return type(error).__name__
 
 
 async def send_to_all(message: Message, destinations: Sequence[Destination]) -> None:

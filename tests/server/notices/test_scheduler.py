@@ -19,6 +19,7 @@ from standardwebhooks import Webhook
 from tests.server.ear import Ear
 
 from sayso import ApprovalDecision
+from sayso.channels import notify
 from sayso.channels.notify import Message, NotifyChannel, SignedWebhook, build_message
 from sayso.core import tokens
 from sayso.core.approvers import Approvers, Escalation
@@ -136,6 +137,56 @@ async def test_a_chat_service_gets_tool_agent_and_link_and_of_the_arguments_only
             assert (sent["title"], sent["message"]) == ("bot wants to run pay", shown)
             assert ("1234" in body) == ("iban" in arguments)
     assert build_message(replace(request, args=freeze({}))).text == "no arguments"
+
+
+@pytest.mark.proves("H10")
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("[Open](https://evil.example)", "⟨U+005B⟩Open⟨U+005D⟩(https:⟨U+002F⟩/evil.example)"),
+        ("pay https://hub.example.evil", "pay https:⟨U+002F⟩/hub.example.evil"),
+        ("www.evil.example", "www⟨U+002E⟩evil.example"),
+        ("@channel <!here> @ann", "⟨U+0040⟩channel ⟨U+003C⟩!here> ⟨U+0040⟩ann"),
+        ("||rm|| ~~no~~ *x* `y`", None),
+        ("sk_live_51Nabcdefghijklmnopqrstuv", "[redacted]"),
+        ("github/create_issue", "github/create_issue"),
+        ("fs.read-file: a (b) > c@d.example", "fs.read-file: a (b) > c@d.example"),
+    ],
+)
+async def test_no_name_is_a_link_a_mention_or_hidden_words_in_a_chat(name: str, shown: str | None) -> None:
+    asked = replace(sample_request(), tool_name=name, agent_path=("a", name))
+    message = build_message(asked)
+    if shown is None:
+        assert not set("|~*`") & set(message.title)
+    else:
+        assert message.title == f"a > {shown} wants to run {shown}"
+        assert (message.tool == name) == (shown != "[redacted]"), "a program is told the name itself"
+
+
+@pytest.mark.proves("H10")
+async def test_a_value_that_the_owner_named_is_no_link_with_other_words_and_calls_nobody() -> None:
+    value = "[the inbox](https://evil.example) <https://evil.example|the inbox> <!channel> @everyone eve@all.example"
+    message = build_message(sample_request(args={"to": value}), arguments=("to",))
+    assert message.text == (
+        'arguments: {"to": "[the inbox]⟨U+0028⟩https://evil.example) ⟨U+003C⟩https://evil.example|the inbox> '
+        '⟨U+003C⟩!channel> ⟨U+0040⟩everyone eve@all.example"}'
+    )
+    assert message.args == {"to": value}
+
+
+@pytest.mark.proves("H10")
+async def test_the_log_does_not_have_the_address_of_a_webhook_that_fails(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "_ATTEMPTS", 1)
+    async with Ear() as ear:
+        for refusals, why in ((1, "status 503"), (0, "ConnectError")):
+            ear.refuse = refusals
+            address = ear.address if refusals else "127.0.0.1:1"
+            webhook = SignedWebhook(f"http://{address}/hook/hunter2?key=hunter2", SECRET)
+            await notify.send_to_all(build_message(sample_request()), [webhook])
+            assert f"the webhook at 127.0.0.1 did not take it: {why}" in caplog.text
+    assert "hunter2" not in caplog.text
 
 
 async def test_each_person_is_shown_the_arguments_that_the_owner_named_for_them(hub: Hub) -> None:
