@@ -6,6 +6,8 @@
 
 import re
 from collections.abc import Generator
+from itertools import product
+from typing import Any
 
 import pytest
 import schemathesis
@@ -26,14 +28,19 @@ from sayso import ApprovalDecision
 from sayso.core import json_codec
 from sayso.core.approvers import Approvers, Escalation, Seen
 from sayso.core.model import ApprovalPresentation, Rule, Scope
+from sayso.engine.remembered import ApprovalMemory
 from sayso.server.app import create_app
 from sayso.server.http import schemas
+from sayso.server.http.problems import HttpProblem
 from sayso.server.hub import Hub
+from sayso.server.routes.answering import decision_of
 from sayso.server.services.throttle import Throttle
 from sayso.stores.memory import MemoryStore
+from sayso.testing.samples import sample_request
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
+OUTCOMES = ("proceed_once", "proceed_always", "cancel", "modify")
 
 PATHS = create_app(Hub(MemoryStore())).openapi()["paths"]
 OPERATIONS = [
@@ -116,6 +123,34 @@ def test_an_answer_without_an_outcome_does_not_fit_the_document() -> None:
         ({"approved": True, "outcome": "cancel"}, False),
     ):
         assert Draft202012Validator(answer).is_valid(body) is fits, body
+
+
+@pytest.mark.parametrize("given", [{"outcome": each} for each in OUTCOMES] + [{"approved": True}, {"approved": False}])
+def test_an_answer_fits_the_document_if_and_only_if_it_can_be_an_answer(given: dict[str, Any]) -> None:
+    """Where it depends on the answer alone: this request takes every scope."""
+    document = create_app(Hub(MemoryStore())).openapi()
+    fits = Draft202012Validator({**document["components"]["schemas"]["Answer"], "components": document["components"]})
+    offered = tuple(Scope(kind=kind, key=kind, label=kind) for kind in ("call", "tool"))
+    request, memory = replace(sample_request(), scopes=offered), ApprovalMemory()
+    values: dict[str, list[Any]] = {
+        "args": [None, {"a": 1}],
+        "remember": [None, "none", "session", "always"],
+        "scope": [None, "call", "tool"],
+        "uses": [None, 3],
+        "until": [None, 5.0],
+        "seconds": [None, 5.0],
+    }
+    for chosen in product(*values.values()):
+        body = given | dict(zip(values, chosen, strict=True))
+        try:
+            decision = decision_of(schemas.AnswerModel(**body), request, 1.0)
+            if decision.remember != "none":
+                memory.build(request, decision, now=1.0)
+        except (HttpProblem, ValueError):
+            assert not fits.is_valid(body), body
+        else:
+            assert fits.is_valid(body), body
+            assert fits.is_valid({name: value for name, value in body.items() if value is not None}), body
 
 
 # --- The shapes ---------------------------------------------------------------------------------------

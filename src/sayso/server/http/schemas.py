@@ -25,15 +25,43 @@ class BodyModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def _has(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"required": [name], "properties": {name: schema}}
+
+
+def _lacks(*names: str) -> dict[str, Any]:
+    return {"properties": {name: {"type": "null"} for name in names}}
+
+
+# What `answering` checks in every answer; what depends on the request, no schema can say.
+_GIVEN = {"not": {"type": "null"}}
+_RULES_OF_ANSWERS: list[list[dict[str, Any]]] = [
+    [_lacks("until"), _lacks("seconds")],
+    [{"properties": {"outcome": {"not": {"const": "modify"}}}}, _has("args", _GIVEN)],
+    [_lacks("args"), _has("outcome", {"enum": ["modify", "proceed_once"]}), _has("approved", {"const": True})],
+    [_lacks("args"), _lacks("scope"), _has("scope", {"const": "call"})],
+    [
+        {"properties": {"outcome": {"not": {"const": "proceed_always"}}}},
+        {"properties": {"remember": {"not": {"const": "none"}}}},
+    ],
+    [
+        _lacks("scope", "uses", "until", "seconds"),
+        _has("remember", {"enum": ["session", "always"]}),
+        _has("outcome", {"const": "proceed_always"}),
+    ],
+]
+
+
 class AnswerModel(BodyModel):
     """An answer to a request: `outcome` or `approved`, and not both."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "oneOf": [
-                {"required": [one], "properties": {one: {"not": {"type": "null"}}, other: {"type": "null"}}}
+                {"required": [one], "properties": {one: _GIVEN, other: {"type": "null"}}}
                 for one, other in (("outcome", "approved"), ("approved", "outcome"))
-            ]
+            ],
+            "allOf": [{"anyOf": each} for each in _RULES_OF_ANSWERS],
         }
     )
 
