@@ -79,6 +79,7 @@ def test_no_message_of_an_agent_takes_a_text_that_cannot_be_kept(served: Served)
         ("spend", protocol.Spend(id="x", attempt=NUL)),
         ("unpark", protocol.Unpark(name="x", attempt=NUL)),
         ("append", protocol.Append(news=[], attempt=NUL)),
+        ("append", protocol.Append(news=[(NUL, "returned")], attempt="")),
         ("close", protocol.Close(id=asked.id, status="withdrawn", now=1.0, note=NUL, decided_at=1.0)),
         ("see", protocol.MarkSeen(id=asked.id, who=NUL, channel="desk", at=1.0)),
         ("see", protocol.MarkSeen(id=asked.id, who="ann", channel=NUL, at=1.0)),
@@ -131,3 +132,39 @@ def test_what_a_call_is_about_may_contain_any_character_that_can_be_shown(served
         answer = agent.post("/requests", json={"tool": "write", "args": {"text": NUL}})
         assert answer.status_code == 201
         assert agent.get(f"/requests/{answer.json()['id']}").json()["args"] == {"text": NUL}
+
+
+@ON_EACH_STORE
+def test_a_refusal_does_not_repeat_a_long_text_that_was_sent(served: Served) -> None:
+    long = "x" * 500_000
+    with served.client(served.token("agent", "builder", project="shop")) as agent:
+        asked = agent.post("/requests", json={"tool": "pay"}).json()["id"]
+        answers = [
+            agent.post(f"/requests/{asked}/result", json={"result": long}),
+            agent.post("/requests", json={"tool": "pay", "conversation": [{"role": long, "text": "x"}]}),
+            sent(served, "close", {"id": asked, "status": long, "now": 1.0}),
+            sent(served, "append", {"news": [f'{{"at": 1, "step": "{long}"}}'.encode()], "attempt": ""}),
+            sent(served, "append", {"news": [("x" * 65, "returned")], "attempt": ""}),
+        ]
+    assert {each.status_code for each in answers} <= {403, 422}
+    assert max(len(each.content) for each in answers) < 1500
+
+
+@ON_EACH_STORE
+def test_a_line_of_the_audit_has_a_largest_size_and_so_has_a_page_of_them(served: Served) -> None:
+    def line(size: int) -> bytes:
+        return f'{{"at": 1, "step": "allowed", "result": "{"x" * size}"}}'.encode()
+
+    refused = sent(served, "append", protocol.Append(news=[line(protocol.LONGEST_LINE)], attempt=""))
+    assert (refused.status_code, refused.json()["detail"]) == (
+        413,
+        "a line of the audit may have 1000000 bytes, and not more",
+    )
+    for _ in range(2):
+        news = [line(990_000) for _ in range(8)]
+        assert sent(served, "append", protocol.Append(news=list(news), attempt="")).status_code == 200
+    with served.person(project="*") as ann:
+        page = ann.get("/audit/lines").json()
+        assert len(page["items"]) == 9
+        rest = ann.get("/audit/lines", params={"after": page["next"]}).json()
+    assert (len(rest["items"]), rest["next"]) == (7, None)

@@ -9,14 +9,15 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from sayso.core.model import ParkedRun
-from sayso.core.ports import STORABLE_TEXT, QueuedWrite
+from sayso.core.model import ParkedRun, Result
+from sayso.core.ports import STORABLE_TEXT
 
 MEDIA = "application/vnd.sayso.v1+msgpack"
 FAMILY = "application/vnd.sayso."  # the prefix of all versions
 LONGEST_WAIT = 60.0  # seconds
 MOST_ROWS = 1000
 MOST_NEWS = 500
+LONGEST_LINE = 1_000_000  # bytes of an audit line: readers load hundreds at once
 UNKNOWN_REQUEST = "unknown_request"  # the kind of a problem that the client raises as `UnknownRequest`
 
 Id = Annotated[str, msgspec.Meta(max_length=64, pattern=STORABLE_TEXT)]
@@ -26,6 +27,7 @@ Note = Annotated[str, msgspec.Meta(max_length=10_000, pattern=STORABLE_TEXT)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)]
 Wait = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)]
 Time = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]  # by the agent's clock: the hub goes by its own
+News = tuple[Id, Result] | bytes  # `QueuedWrite`, within bounds
 
 
 class AgentMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -146,7 +148,7 @@ class GetRuns(AgentMessage, frozen=True):
 class Append(AgentMessage, frozen=True):
     """Append results of requests and audit lines."""
 
-    news: Annotated[list[QueuedWrite], msgspec.Meta(max_length=MOST_NEWS)]
+    news: Annotated[list[News], msgspec.Meta(max_length=MOST_NEWS)]
     attempt: Id
 
 

@@ -30,6 +30,7 @@ except ImportError as error:
 _LOG = logging.getLogger("sayso.server")
 MEDIA_TYPE = "application/problem+json"
 _MOST_MISTAKES = 10
+_LONGEST_DETAIL = 1000  # characters: a validator quotes a value that fits nowhere as a whole
 _NOT_STORABLE = {  # as msgspec and pydantic put it, and in words
     f"matching regex {STORABLE_TEXT!r}": "without the character NUL, which a store cannot keep",
     f"match pattern '{STORABLE_TEXT}'": "be without the character NUL, which a store cannot keep",
@@ -46,7 +47,7 @@ class HttpProblem(Exception):
     def __init__(self, status: HTTPStatus, detail: str, **facts: Any) -> None:  # noqa: ANN401 - any JSON
         super().__init__(detail)
         self.status = status
-        self.detail = detail
+        self.detail = detail if len(detail) <= _LONGEST_DETAIL else f"{detail[:_LONGEST_DETAIL]}…"
         self.facts = facts
 
     def as_dict(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ routes = APIRouter(responses=problem_responses(401, 403, 429, 503))
 
 _PIECE = 250
 _MOST_PIECES = 40
+_LARGEST = 8_000_000  # bytes of one page; a single entry can have a million
 
 Row = tuple[int, bytes, str]
 After = Annotated[int, Query(ge=0, le=2**62, description="Those that came after this number.")]
@@ -89,12 +90,13 @@ def _chain_position(number: int, sealed: str) -> dict[str, Any]:
 async def _rows(hub: Hub, person: Principal, after: int, limit: int) -> tuple[list[Row], int | None]:
     """Return a page of entries that this person may see, and the cursor for the next one."""
     found: list[Row] = []
-    last = after
+    last, room = after, _LARGEST
     async for row in _all_rows(hub, after):
         last = row[0]
         if await _may_see(hub, person, row):
             found.append(row)
-        if len(found) >= limit:
+            room -= len(row[1])
+        if len(found) >= limit or room <= 0:
             break
     has_more = after < last < (await hub.store.audit_ends())[1][0]
     return found, last if has_more else None

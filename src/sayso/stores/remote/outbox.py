@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sayso.core import audit
-from sayso.core.agent_protocol import MOST_NEWS, Append
+from sayso.core.agent_protocol import LONGEST_LINE, MOST_NEWS, Append
 from sayso.core.backoff import backoff
 from sayso.core.model import AuditEntry, Result, new_id
 from sayso.errors import StoreError, UnknownRequest
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("sayso")
 _LARGEST_BATCH = 1_000_000  # bytes
-_LONGEST_LINE = 1_000_000
 _FAREWELL_SECONDS = 10.0
 
 Item = AuditEntry | bytes | tuple[str, Result] | Future[None]  # a future is settled when all items before it are sent
@@ -93,7 +92,7 @@ class Outbox(WriterThread[Item]):
             batch.waiting.append(item)
             return
         entry = audit.encode(item) if isinstance(item, AuditEntry) else item
-        if len(entry) > _LONGEST_LINE and isinstance(entry, bytes):
+        if len(entry) > LONGEST_LINE and isinstance(entry, bytes):
             entry = _truncate_line(entry)
         batch.size += len(entry)
         batch.news.append(entry)

@@ -15,7 +15,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from sayso.core import audit
-from sayso.core.agent_protocol import UNKNOWN_REQUEST
+from sayso.core.agent_protocol import LONGEST_LINE, UNKNOWN_REQUEST
 from sayso.errors import UnknownRequest
 from sayso.server.http.problems import HttpProblem
 from sayso.server.identity import Principal, hub_of
@@ -114,6 +114,9 @@ class AgentOperations:
 
     async def check_audit_line(self, sent: bytes) -> bytes:
         """Validate an agent's audit line, and set time, project, agent and decision from the hub's own data."""
+        if len(sent) > LONGEST_LINE:
+            sentence = f"a line of the audit may have {LONGEST_LINE} bytes, and not more"
+            raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
         try:
             line = msgspec.json.decode(sent, type=audit.EntryBody)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:

@@ -27,6 +27,7 @@ from sayso.server.routes.agents.operations import AgentOperations, map_errors
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
+    from sayso.core.ports import QueuedWrite
 
 _PAGE = 1000
 _LARGEST_OF = {"park": 16_000_000, "append": 8_000_000}  # a parked run with its history; a batch of audit lines
@@ -133,7 +134,7 @@ class RpcOperations(AgentOperations):
 
     async def append(self, message: protocol.Append) -> None:
         """See `Store.append`."""
-        news: list[protocol.QueuedWrite] = []
+        news: list[QueuedWrite] = []
         for each in message.news:
             if isinstance(each, bytes):
                 news.append(await self.check_audit_line(each))
