@@ -409,7 +409,9 @@ YES_ANSWER = ApprovalDecision(approved=True, who="ann")
 def test_closing_follows_the_table_and_an_illegal_step_changes_nothing(before: Status, after: Status) -> None:
     request = a_request(before)
     closed = close(request, after, YES_ANSWER, now=1.0)
-    if before == "open" and after in {"approved", "denied", "expired", "withdrawn"}:
+    if before == "open" and after == "expired":
+        assert closed == replace(request, status=after, decision=YES_ANSWER, expires_at=1.0)
+    elif before == "open" and after in {"approved", "denied", "withdrawn"}:
         assert closed == replace(request, status=after, decision=YES_ANSWER)
     else:
         assert closed is request

@@ -64,6 +64,15 @@ async def test_nothing_that_an_agent_dates_ahead_outlives_its_retention(served: 
     assert [claimed for _, claimed in steps if claimed is not None] == [AGES_AHEAD], "what it claims is kept beside"
 
 
+async def test_a_question_that_an_agent_ends_early_is_kept_as_long_as_any_other(served: Served) -> None:
+    request = opened(served, expires_at=NOW + 365 * DAY)
+    closed = send(served, "close", protocol.Close(id=request.id, status="expired", now=NOW))
+    assert closed.status_code == 200
+    (found,) = await served.store.recent()
+    assert (found.status, found.expires_at) == ("expired", NOW), "it ended now"
+    assert (await prune(served.store, NOW + DAY)).requests == 1
+
+
 async def test_whoever_has_seen_a_question_did_so_by_the_clock_of_the_hub(served: Served) -> None:
     request = opened(served)
     seen = protocol.MarkSeen(id=request.id, who="ann", channel="desk", at=AGES_AHEAD)

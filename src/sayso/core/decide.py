@@ -79,6 +79,8 @@ def close(request: ApprovalRequest, status: Status, decision: ApprovalDecision |
         return request
     if is_overdue(request, now):
         return replace(request, status="expired", decision=None)
+    if status == "expired":  # before its time: it ended now, and retention goes by that
+        return replace(request, status=status, decision=decision, expires_at=max(now, request.asked_at))
     if status != "approved" or decision is None or request.approvers is None or request.approvers.count == 1:
         return replace(request, status=status, decision=decision)
     if not decision.who or any(same_person(vote.who, decision.who) for vote in request.votes):
