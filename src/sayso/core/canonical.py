@@ -223,6 +223,8 @@ def is_same_value(left: object, right: object) -> bool:
         return True
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         ours, theirs = cast("Mapping[str, object]", left), cast("Mapping[str, object]", right)
+        if type(ours) is not type(theirs):
+            return False
         return ours.keys() == theirs.keys() and all(is_same_value(ours[name], theirs[name]) for name in ours)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         mine, others = cast("Sequence[object]", left), cast("Sequence[object]", right)

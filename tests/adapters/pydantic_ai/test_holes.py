@@ -2,6 +2,9 @@
 
 import copy
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from enum import IntEnum
 from typing import Any
 
 import pytest
@@ -246,6 +249,45 @@ async def test_arguments_that_change_while_they_are_decided_about_do_not_run(
             FunctionToolset([pay_all]), controller=ApprovalController(policy=policy, mode="defer"), on_denied="model"
         )
         agent = Agent(model, toolsets=[toolset], capabilities=[hook])
+    result = await agent.run("go")
+    assert till.ran == []
+    assert "were changed while" in str(next(iter(returns(result.all_messages()).values())).content)
+
+
+class Size(IntEnum):
+    """A number with a name."""
+
+    ONE = 1
+
+
+@pytest.mark.proves("H2", "H4")
+@pytest.mark.parametrize(
+    ("given", "changed"),
+    [
+        ("1", Decimal(1)),
+        (1, Size.ONE),
+        ("2020-01-01", date(2020, 1, 1)),
+        ([1], (1,)),
+        ([1], {1}),
+        ({"1": 1}, {1: 1}),
+        (["1"], [bytearray(b"1")]),
+        (1, range(1)),
+    ],
+    ids=repr,
+)
+async def test_arguments_that_become_others_of_the_same_words_do_not_run(till: Till, given: Any, changed: Any) -> None:
+    hook = Meddling()
+
+    def pay_all(amounts: list[Any]) -> str:
+        return till.pay(amounts)  # pyright: ignore[reportArgumentType] - whatever it is now
+
+    async def rule(_: ToolCall) -> Verdict:
+        hook.kept["amounts"][0] = changed
+        return Verdict(approval="none", reason="fine")
+
+    policy = Policy({"pay_all": {"needs_approval": rule}}, default="none")
+    model = Scripted([("pay_all", {"amounts": [given]})]).model
+    agent: Agent[None, Any] = Agent(model, tools=[pay_all], capabilities=[hook, Approvals(policy)])
     result = await agent.run("go")
     assert till.ran == []
     assert "were changed while" in str(next(iter(returns(result.all_messages()).values())).content)

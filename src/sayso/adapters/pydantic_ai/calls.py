@@ -95,6 +95,21 @@ def _collected(value: Any) -> Any:  # noqa: ANN401 - any argument in, plain data
     return pydantic_core.to_jsonable_python(value)
 
 
+def shape_of(value: object) -> object:
+    """Return the types in an argument, which its plain data no longer has: a date is a text there, a tuple a list."""
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of any argument
+    if kind in _PLAIN:
+        return kind
+    fields = fields_of(value)
+    if fields is None and isinstance(value, Mapping):
+        fields = cast("Mapping[Any, object]", value)
+    elif fields is None and isinstance(value, list | tuple):
+        fields = dict(enumerate(cast("list[object]", value)))
+    elif isinstance(value, set | frozenset):
+        return kind, sorted(repr(shape_of(each)) for each in cast("set[object]", value))
+    return kind, {name: (shape_of(name), shape_of(each)) for name, each in (fields or {}).items()}
+
+
 def run_of(ctx: RunContext[Any], call_id: str | None) -> str:
     """Return the run in which a call was made: a resumed run continues the calls of an earlier one.
 

@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import RunContext
 
-from sayso.adapters.pydantic_ai.calls import to_tool_call
+from sayso.adapters.pydantic_ai.calls import shape_of, to_tool_call
 from sayso.adapters.pydantic_ai.durable import as_step, in_workflow, is_recoverable
 from sayso.adapters.pydantic_ai.guard import AgentGuard
 from sayso.adapters.pydantic_ai.toolset import deny_if_changed
@@ -76,7 +76,8 @@ async def _decide_and_call(
     if outcome is None:
         if ctx.partial_output:
             raise ModelRetry(f"{name} is asked about when the output is whole")
-        outcome = deny_if_changed(await _settle_output(guard, call, rules), call, _args(output))
+        shape = shape_of(_args(output))
+        outcome = deny_if_changed(await _settle_output(guard, call, rules), call, _args(output), shape)
     if isinstance(outcome, Denied):
         _refuse(guard, name, outcome)
     nested = context.nested_call(controller, call, by=outcome.by, tightening=guard.tightening)

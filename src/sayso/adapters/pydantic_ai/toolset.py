@@ -18,7 +18,7 @@ from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
-from sayso.adapters.pydantic_ai.calls import is_beside_output, is_of_earlier_run, to_plain, to_tool_call
+from sayso.adapters.pydantic_ai.calls import is_beside_output, is_of_earlier_run, shape_of, to_plain, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
     METADATA_KEY,
     deferral_metadata,
@@ -159,7 +159,8 @@ class GuardedToolset(WrapperToolset[Any]):
         # Enough for nearly all calls.
         outcome = None if ctx.tool_call_approved else self.guard.decide_fast(call, rules)
         if outcome is None:
-            outcome = deny_if_changed(await self._decide(call, rules, ctx, state=state), call, tool_args)
+            shape = shape_of(tool_args)
+            outcome = deny_if_changed(await self._decide(call, rules, ctx, state=state), call, tool_args, shape)
         if isinstance(outcome, Denied):
             return self._denied_result(name, outcome, ctx)
         try:
@@ -172,7 +173,8 @@ class GuardedToolset(WrapperToolset[Any]):
             asking = self.guard.tighten(rules_of_asking_tool(call, raised.metadata))
 
         async def run() -> Any:  # noqa: ANN401 - what the tool returns
-            outcome = deny_if_changed(await self._review(call, asking, ctx, asked=False), call, tool_args)
+            shape = shape_of(tool_args)
+            outcome = deny_if_changed(await self._review(call, asking, ctx, asked=False), call, tool_args, shape)
             if isinstance(outcome, Denied):
                 return self._denied_result(name, outcome, ctx)
             return await self._execute(call, outcome, tool_args, ctx, tool, approved=True)
@@ -313,11 +315,18 @@ def _materialize_iterators(args: dict[str, Any]) -> dict[str, Any]:
     return {**args, **passing} if passing else args
 
 
-def deny_if_changed(outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any]) -> Approved | Denied:
-    """Refuse a call whose arguments, which are mutable objects, were changed during the decision."""
-    now = freeze({name: to_plain(value) for name, value in args.items()})
-    if isinstance(outcome, Denied) or is_same_value(now, call.args):
+def deny_if_changed(
+    outcome: Approved | Denied, call: ToolCall, args: Mapping[str, Any], shape: object
+) -> Approved | Denied:
+    """Refuse a call whose arguments, which are mutable objects, were changed during the decision; `shape` is before."""
+    if isinstance(outcome, Denied):
         return outcome
+    try:
+        now = freeze({name: to_plain(value) for name, value in args.items()})
+        if shape_of(args) == shape and is_same_value(now, call.args):
+            return outcome
+    except ValueError:  # it cannot even be shown now
+        pass
     reason = "its arguments were changed while it was decided about"
     return Denied(cause="changed", reason=reason, request_id=outcome.request_id)
 
