@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict, JsonValue
 
 from sayso.core.conversation import Role
 from sayso.core.model import DescribedBy, Remember, ScopeKind, Status
@@ -25,17 +26,17 @@ class BodyModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def _has(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _has(name: str, schema: JsonDict) -> JsonDict:
     return {"required": [name], "properties": {name: schema}}
 
 
-def _lacks(*names: str) -> dict[str, Any]:
+def _lacks(*names: str) -> JsonDict:
     return {"properties": {name: {"type": "null"} for name in names}}
 
 
 # What `answering` checks in every answer; what depends on the request, no schema can say.
-_GIVEN = {"not": {"type": "null"}}
-_RULES_OF_ANSWERS: list[list[dict[str, Any]]] = [
+_GIVEN: JsonDict = {"not": {"type": "null"}}
+_RULES_OF_ANSWERS: list[list[JsonValue]] = [
     [_lacks("until"), _lacks("seconds")],
     [{"properties": {"outcome": {"not": {"const": "modify"}}}}, _has("args", _GIVEN)],
     [_lacks("args"), _has("outcome", {"enum": ["modify", "proceed_once"]}), _has("approved", {"const": True})],
