@@ -126,6 +126,35 @@ async def test_waiting_once_more_does_not_lengthen_a_question(clock: FixedClock)
     assert (await waited(15)).status == "expired"
 
 
+@pytest.mark.parametrize("looks", [False, True])
+async def test_a_yes_after_its_time_does_not_count_though_nobody_waits(clock: FixedClock, looks: bool) -> None:
+    controller = ApprovalController(mode="defer", policy=ASKS, clock=clock, timeout=30)
+    pending = await controller.review(PAY)
+    assert isinstance(pending, Pending)
+    clock.set_back(HOUR)
+    clock.advance(30)
+    if looks:
+        assert await controller.pending() == []
+    assert (await controller.answer(pending.request.id, YES)).status == "expired"
+    outcome = await controller.review(PAY, asked=True)
+    assert isinstance(outcome, Denied)
+    assert outcome.cause == "expired"
+
+
+async def test_a_process_that_begins_after_the_clock_was_set_back_waits_no_longer_than_was_asked_for(
+    clock: FixedClock, store: MemoryStore
+) -> None:
+    pending = await ApprovalController(mode="defer", policy=ASKS, clock=clock, store=store, timeout=30).review(PAY)
+    assert isinstance(pending, Pending)
+    clock.set_back(HOUR)
+    restarted = ApprovalController(mode="defer", policy=ASKS, clock=clock, store=store)
+    waiting = asyncio.ensure_future(restarted.wait(pending.request.id))
+    await anyio.wait_all_tasks_blocked()
+    clock.advance(30)
+    with anyio.fail_after(10):
+        assert (await waiting).status == "expired"
+
+
 async def test_a_clock_without_a_monotonic_time_has_that_of_the_machine() -> None:
     class SetBack(SystemClock):
         by = 0.0

@@ -43,7 +43,7 @@ class _Deadline(NamedTuple):
 
 
 class RequestDeadlines:
-    """Deadlines of the requests that this process waits for: a clock that is set back lengthens no question."""
+    """Deadlines of the requests that this process knows: a clock that is set back lengthens no question."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -56,7 +56,11 @@ class RequestDeadlines:
         if found is not None or request.expires_at is None:
             return float("inf") if found is None else found.ends
         now, monotonic = self._clock.now(), self._monotonic()
-        found = self._of[request.id] = _Deadline(monotonic + request.expires_at - now, now - monotonic)
+        left = request.expires_at - now
+        if request.asked_at < request.expires_at:
+            # The clock may have been set back before this process saw it: no longer than it was asked for.
+            left = min(left, request.expires_at - request.asked_at)
+        found = self._of[request.id] = _Deadline(monotonic + left, now - monotonic)
         if len(self._of) > _MOST_DEADLINES:
             self._of.popitem(last=False)
         return found.ends

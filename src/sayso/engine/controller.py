@@ -39,6 +39,7 @@ from sayso.policy.policy import Policy, ToolRules
 if TYPE_CHECKING:
     from sayso.channels.callback import Callback
     from sayso.core.ports import ApprovalUI, Channel, Clock, Hook
+    from sayso.engine.clock import RequestDeadlines
     from sayso.engine.settings import StoreLike
 
 T = TypeVar("T")
@@ -261,6 +262,11 @@ class ApprovalController:
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, oldest first; overdue ones are closed."""
         return await self._lifecycle.pending()
+
+    @property
+    def deadlines(self) -> RequestDeadlines:
+        """The deadlines of the requests that this process knows, in monotonic time."""
+        return self._lifecycle.deadlines
 
     # Parked runs.
 

@@ -50,10 +50,10 @@ class RequestLifecycle:
     journal: Journal
     _listeners: list[Callable[[str], None]] = field(default_factory=list["Callable[[str], None]"], init=False)
     _withdrawals: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]], init=False)
-    _deadlines: RequestDeadlines = field(init=False)
+    deadlines: RequestDeadlines = field(init=False)  # of what was asked here, is waited for, or is open at this hub
 
     def __post_init__(self) -> None:
-        self._deadlines = RequestDeadlines(self.clock)
+        self.deadlines = RequestDeadlines(self.clock)
 
     def add_listener(self, on_closed: Callable[[str], None]) -> None:
         """Call this with the id of every request that is found closed, here or by another process."""
@@ -121,6 +121,11 @@ class RequestLifecycle:
         """Close an overdue request."""
         return await self._close(request, "expired", None)
 
+    def is_over(self, request: ApprovalRequest) -> bool:
+        """Whether the time of an open request has passed, by the clock or in monotonic time."""
+        past = request.status == "open" and self.deadlines.is_past(request.id)
+        return past or is_overdue(request, self.clock.now())
+
     async def get(self, request_id: str) -> ApprovalRequest:
         """Return a request, or raise `UnknownRequest`."""
         request = await self.store.get(request_id)
@@ -131,8 +136,7 @@ class RequestLifecycle:
     async def pending(self) -> list[ApprovalRequest]:
         """Return the open requests, and close the overdue ones."""
         found = await self.store.pending()
-        now = self.clock.now()
-        late = [request for request in found if is_overdue(request, now)]
+        late = [each for each in found if self.is_over(each)]
         for request in late:
             await self.expire(request)
         return [request for request in found if request not in late]
@@ -141,8 +145,8 @@ class RequestLifecycle:
         """Wait until the request is closed or expires, at most this many seconds; return its current state."""
         if request.status != "open":
             return request
-        deadline = self._deadlines.begin(request)
-        ends = [] if request.expires_at is None else [request.expires_at, self._deadlines.as_time(deadline)]
+        deadline = self.deadlines.begin(request)
+        ends = [] if request.expires_at is None else [request.expires_at, self.deadlines.as_time(deadline)]
         if seconds is not None:
             ends.append(self.clock.now() + seconds)
         try:
@@ -150,7 +154,7 @@ class RequestLifecycle:
                 closed = await self.store.closed(request.id)
         except TimeoutError:
             closed = await self.get(request.id)
-            if is_overdue(closed, self.clock.now()) or self._deadlines.is_past(request.id):
+            if self.is_over(closed):
                 closed = await self.expire(closed)
             if closed.status == "open":
                 return closed
@@ -159,10 +163,10 @@ class RequestLifecycle:
 
     async def _without_late_yes(self, closed: ApprovalRequest) -> ApprovalRequest:
         """Return a closed request; use up a yes that came after its deadline, where the store's clock was set back."""
-        if closed.status == "approved" and self._deadlines.is_past_unnoticed(closed.id):
+        if closed.status == "approved" and self.deadlines.is_past_unnoticed(closed.id):
             await self.store.claim(closed.id, now=self.clock.now())
             closed = replace(closed, status="expired", decision=None)
-        self._deadlines.end(closed.id)
+        self.deadlines.end(closed.id)
         return closed
 
     async def _close(
@@ -172,7 +176,7 @@ class RequestLifecycle:
         decision: ApprovalDecision | None,
         remember: Sequence[Remembered] = (),
     ) -> ApprovalRequest:
-        if status == "approved" and self._deadlines.is_past(request.id):
+        if status == "approved" and self.deadlines.is_past(request.id):
             status, decision, remember = "expired", None, ()
         closed = await self.store.close(request.id, status, decision, now=self.clock.now(), remember=remember)
         if closed.status == "open":
@@ -181,6 +185,7 @@ class RequestLifecycle:
             return closed
         self._notify_closed(request.id)
         if request.status == "open" and (closed.decision == decision or closed.status == "expired"):
+            self.deadlines.end(request.id)
             self.journal.notify_step(closed, audit_step(closed))
         return closed
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sayso.core.conversation import ConversationLimit
-from sayso.core.decide import by_mode_and_memory, by_policy, decide, is_overdue, resume_used
+from sayso.core.decide import by_mode_and_memory, by_policy, decide, resume_used
 from sayso.core.model import Approved, Ask, Denied, Pending, Verdict
 from sayso.engine import context
 from sayso.engine.asking import messages_before, new_request
@@ -152,6 +152,8 @@ class Reviewer:
             await self.lifecycle.withdraw_quietly(new.id, "the run that asked has ended")
             raise
         self._mark_asked(call)
+        if request.status == "open":
+            self.lifecycle.deadlines.begin(request)
         if request.id != new.id:  # of a process that has died, or of one beside this one
             outcome = await self._review(call, verdict, tool_rules, asked=True)
             if isinstance(outcome, Pending):
@@ -185,7 +187,7 @@ class Reviewer:
         *,
         asked: bool,
     ) -> Approved | Denied | Pending | Ask:
-        if request is not None and is_overdue(request, self.clock.now()):
+        if request is not None and self.lifecycle.is_over(request):
             request = await self.lifecycle.expire(request)
         remembered = self._recall(call, verdict) if request is None else None
         decision = request.decision if request else remembered.decision if remembered else None

@@ -80,7 +80,7 @@ class Hub:
         self.metrics_for: MetricsAudience = metrics_for
         self.throttle = throttle or Throttle()
         self.deadlines = Deadlines()
-        self.open_requests = OpenRequests(store, self.clock)
+        self.open_requests = OpenRequests(store, self.clock, self.controller.deadlines)
         self.metrics = Metrics(self.open_requests, self.connections)
         self.events = Events(store, self.metrics.observe, self.open_requests.update)
         self.agent_feed = AgentFeed(store)

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from tests.server.served import Served
 
+from sayso.server.hub import Hub
+from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock
+from sayso.testing.samples import YES, sample_request
 
 HOUR = 3600.0
 
@@ -36,3 +39,16 @@ def test_a_question_at_the_hub_ends_when_its_time_has_passed_though_the_clock_wa
     clock.advance(60)
     served.until(lambda: first.id in served.hub.open_requests, wanted=False)
     assert (served.get(first).status, served.get(second).status) == ("expired", "open")
+
+
+@pytest.mark.anyio
+@pytest.mark.proves("H5")
+async def test_a_yes_after_its_time_does_not_count_even_before_the_hub_has_closed_the_question(
+    clock: FixedClock,
+) -> None:
+    hub = Hub(MemoryStore(), clock=clock)  # nothing runs in the background, as when the store is slow
+    request = await hub.store.open(sample_request(asked_at=clock.now(), expires_at=clock.now() + 60))
+    hub.open_requests.update(request)
+    clock.set_back(HOUR)
+    clock.advance(60)
+    assert (await hub.controller.answer(request.id, YES, who="ann")).status == "expired"

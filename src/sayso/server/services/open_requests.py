@@ -12,12 +12,12 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from sayso.engine.clock import RequestDeadlines
 from sayso.errors import StoreError, UnknownRequest
 
 if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
     from sayso.core.ports import Clock, Store
+    from sayso.engine.clock import RequestDeadlines
 
 _LOG = logging.getLogger("sayso.server")
 _PAGE = 500
@@ -36,13 +36,14 @@ class _Expiry(NamedTuple):
 class OpenRequests:
     """The open requests. One timer, set to the earliest expiry, closes overdue ones; nothing is polled."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, deadlines: RequestDeadlines) -> None:
+        """Begin with an empty index; the deadlines are those by which answers are judged, too."""
         self._store = store
         self._clock = clock
         self._asked: dict[str, tuple[float, Owner]] = {}
         self._by_owner: defaultdict[Owner, set[str]] = defaultdict(set)  # with reservations
         self._due: list[_Expiry] = []
-        self._deadlines = RequestDeadlines(clock)
+        self._deadlines = deadlines
         self._expires_sooner = asyncio.Event()
 
     def __len__(self) -> int:
@@ -83,7 +84,8 @@ class OpenRequests:
     def update(self, request: ApprovalRequest) -> None:
         """Apply a change of a request."""
         if request.status != "open":
-            self._deadlines.end(request.id)
+            if not self._deadlines.is_past_unnoticed(request.id):  # else a waiter has to see that first
+                self._deadlines.end(request.id)
             self._asked.pop(request.id, None)
             self._drop(request.id, _owner(request))
             return
