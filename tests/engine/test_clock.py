@@ -6,10 +6,11 @@ from typing import Self
 
 import anyio
 import pytest
+from msgspec.structs import replace
 from tests.people import YES
 
 from sayso import ApprovalController, ApprovalRequest, Policy, ToolCall
-from sayso.core.model import Denied, Pending
+from sayso.core.model import Approved, Denied, Pending
 from sayso.engine.clock import SystemClock
 from sayso.stores.memory import MemoryStore
 from sayso.testing import FixedClock
@@ -153,6 +154,21 @@ async def test_a_process_that_begins_after_the_clock_was_set_back_waits_no_longe
     clock.advance(30)
     with anyio.fail_after(10):
         assert (await waiting).status == "expired"
+
+
+async def test_a_yes_for_ten_minutes_ends_after_ten_minutes_though_the_clock_was_set_back(clock: FixedClock) -> None:
+    controller = ApprovalController(mode="defer", policy=ASKS, clock=clock)
+    pending = await controller.review(PAY)
+    assert isinstance(pending, Pending)
+    await controller.answer(pending.request.id, replace(YES, remember="always", until=clock.now() + 600))
+    again = replace(PAY, call_id="c2")
+    clock.set_back(HOUR)
+    assert isinstance(await controller.review(again), Approved)
+    clock.advance(599)
+    assert len(controller.memory) == 1
+    clock.advance(1)
+    assert (len(controller.memory), controller.memory.lookup("pay", PAY.args)) == (0, None)
+    assert isinstance(await controller.review(replace(PAY, call_id="c3")), Pending)
 
 
 async def test_a_clock_without_a_monotonic_time_has_that_of_the_machine() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sayso.core.ports import MonotonicClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from sayso.core.model import ApprovalRequest
@@ -29,12 +30,32 @@ class SystemClock:
         return asyncio.timeout(max(0.0, when - time.time()))
 
 
+def monotonic_of(clock: Clock) -> Callable[[], float]:
+    """Return the monotonic time that belongs to a clock: its own, else this machine's."""
+    return clock.monotonic if isinstance(clock, MonotonicClock) else time.monotonic
+
+
 def clock_of(store: object, clock: Clock | None = None) -> Clock:
     """Return the given clock, else the store's own, else this machine's.
 
     A store that many machines share has a clock, so that deadlines do not depend on the machine.
     """
     return clock or getattr(store, "clock", None) or SystemClock()
+
+
+class ForwardTime:
+    """The time of a clock as if it had never been set back: a yes for ten minutes ends after ten minutes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._monotonic = monotonic_of(clock)
+        self._offset = clock.now() - self._monotonic()
+
+    def now(self) -> float:
+        """Return the time of the clock, or a later one if the clock was set back."""
+        now, monotonic = self._clock.now(), self._monotonic()
+        self._offset = max(self._offset, now - monotonic)
+        return max(now, monotonic + self._offset)
 
 
 class _Deadline(NamedTuple):
@@ -47,7 +68,7 @@ class RequestDeadlines:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._monotonic = clock.monotonic if isinstance(clock, MonotonicClock) else time.monotonic
+        self._monotonic = monotonic_of(clock)
         self._of: OrderedDict[str, _Deadline] = OrderedDict()
 
     def begin(self, request: ApprovalRequest) -> float:

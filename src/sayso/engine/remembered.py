@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sayso.core import decide
 from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest, AuditEntry, Denied, Remembered, Scope, ToolCall, new_id
-from sayso.engine.clock import clock_of
+from sayso.engine.clock import ForwardTime, clock_of
 from sayso.errors import CanonicalError, NotEntitled
 from sayso.policy import scopes
 
@@ -32,6 +32,7 @@ class ApprovalMemory:
 
     def __init__(self, *, store: Store | None = None, session: str | None = None, clock: Clock | None = None) -> None:
         self._clock = clock_of(store, clock)
+        self._forward = ForwardTime(self._clock)
         self.session = session or new_id()
         self.has_session = bool(session)
         self._lock = threading.Lock()
@@ -68,7 +69,7 @@ class ApprovalMemory:
                 keys = scopes.named_keys(what, args or {})
         except CanonicalError:
             return None  # what cannot be canonicalised was never remembered
-        found = self.find(keys, session, self._clock.now(), schema_hash)
+        found = self.find(keys, session, self._forward.now(), schema_hash)
         return found.decision if found else None
 
     @overload
@@ -163,7 +164,7 @@ class ApprovalMemory:
 
     def list(self) -> list[Remembered]:
         """Return all decisions that have not expired, oldest first."""
-        now = self._clock.now()
+        now = self._forward.now()
         kept = [each for each in tuple(self._by_id.values()) if each.expires_at is None or now < each.expires_at]
         return sorted(kept, key=lambda each: each.remembered_at)
 

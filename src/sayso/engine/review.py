@@ -14,6 +14,7 @@ from sayso.core.decide import by_mode_and_memory, by_policy, decide, resume_used
 from sayso.core.model import Approved, Ask, Denied, Pending, Verdict
 from sayso.engine import context
 from sayso.engine.asking import messages_before, new_request
+from sayso.engine.clock import ForwardTime
 from sayso.engine.edit_preview import LocalRequestHandle, judge_edited
 from sayso.errors import CanonicalError, ConfigurationError
 from sayso.policy import scopes
@@ -47,6 +48,10 @@ class Reviewer:
     timeout: float | None
     strict_audit: bool
     _asked: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict[tuple[str, str], None], init=False)
+    _forward: ForwardTime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._forward = ForwardTime(self.clock)
 
     def decide_fast(self, call: ToolCall, tool_rules: ToolRules | None, *, functions: bool) -> Approved | Denied | None:
         """Decide without a store, a person and an event loop; None where that is impossible.
@@ -229,7 +234,7 @@ class Reviewer:
         return self.memory.find(
             scopes.keys(call, verdict),
             call.session,
-            self.clock.now(),
+            self._forward.now(),
             call.schema_hash,
             parts=scopes.part_keys(verdict) if verdict.scopes else (),
         )
