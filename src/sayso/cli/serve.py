@@ -57,6 +57,7 @@ class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     oidc_domains: tuple[str, ...]
     oidc_roles: str
     most_open: int | None
+    most_parked: int | None
     metrics: Literal["local", "token", "nobody"]
 
     @property
@@ -112,6 +113,12 @@ class _ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     type=click.IntRange(1),
     metavar="NUMBER",
     help="How many questions of one agent may wait at once; else 10000.",
+)
+@click.option(
+    "--most-parked",
+    type=click.IntRange(1),
+    metavar="NUMBER",
+    help="How many parked runs, with those nested in them, one agent may have; else 10000.",
 )
 @click.option(
     "--metrics",
@@ -176,13 +183,19 @@ def _configure_logging(*, as_json: bool) -> None:
 
 async def _serve(options: _ServeOptions, place: Path | str, policy: Policy | None, *, is_new: bool) -> None:
     from sayso.server.app import create_app  # noqa: PLC0415 - as above
-    from sayso.server.hub import MOST_OPEN, Hub  # noqa: PLC0415
+    from sayso.server.hub import MOST_OPEN, MOST_PARKED, Hub  # noqa: PLC0415
     from sayso.server.serve import bind, create_server  # noqa: PLC0415
 
     with contextlib.closing(bind(options.host, options.port)) as listener:
         store = cast("HubStore", settings.open_store(place))  # every shared store keeps tokens
         try:
-            hub = Hub(store, policy=policy, most_open=options.most_open or MOST_OPEN, metrics_for=options.metrics)
+            hub = Hub(
+                store,
+                policy=policy,
+                most_open=options.most_open or MOST_OPEN,
+                most_parked=options.most_parked or MOST_PARKED,
+                metrics_for=options.metrics,
+            )
             app = create_app(hub, allowed_hosts=(*options.host_names, options.host))
             url = options.url or _url(options, listener)
             _install_oidc(app, options, url)

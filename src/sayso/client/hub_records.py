@@ -53,10 +53,16 @@ class HubRecords:
 
     async def runs(self) -> list[ParkedRun]:
         """Return the parked runs."""
+        found: list[ParkedRun] = []
+        after: str | None = ""
         try:
-            return [json_codec.run_from_dict(each) for each in (await self._hub.get("/runs"))["items"]]
+            while after is not None:
+                page = await self._hub.get("/runs", after=after)
+                found += [json_codec.run_from_dict(each) for each in page["items"]]
+                after = page["next"]
         except (KeyError, TypeError, msgspec.ValidationError) as error:
             raise self._unreadable() from error
+        return found
 
     async def drop_run(self, run: ParkedRun, who: str) -> bool:
         """Delete a parked run; the token identifies the approver."""

@@ -234,6 +234,17 @@ class Parking(Protocol):
         ...
 
 
+class MeteredParking(Protocol):
+    """The number and size of parked states; the store of a hub implements it, so that each agent has a limit."""
+
+    async def parked_size(self, prefix: str) -> tuple[int, int]:
+        """Return how many states are parked under names with this prefix, and how many bytes they have together.
+
+        A name counts if it is plain text of at most a few hundred characters; the prefix ends with a slash.
+        """
+        ...
+
+
 class QueuedWrites(Protocol):
     """Write-behind: writes that callers do not wait for, and the closing of the store, which flushes them."""
 

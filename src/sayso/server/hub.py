@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from sayso.core.ports import Keyring, Store
+from sayso.core.ports import Keyring, MeteredParking, Store
 from sayso.engine.clock import clock_of
 from sayso.engine.controller import ApprovalController
 from sayso.errors import StoreError, UnknownRequest
@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("sayso.server")
 _PURGE_SECONDS = 600.0
 MOST_OPEN = 10_000
+MOST_PARKED, MOST_PARKED_BYTES = 10_000, 1_000_000_000
 
 
 MetricsAudience = Literal["local", "token", "nobody"]
 
 
-class HubStore(Store, Keyring, Protocol):
-    """A store that also keeps tokens."""
+class HubStore(Store, Keyring, MeteredParking, Protocol):
+    """A store that also keeps tokens, and measures what is parked."""
 
 
 class Hub:
@@ -56,6 +57,8 @@ class Hub:
         throttle: Throttle | None = None,
         connections: Connections | None = None,
         most_open: int = MOST_OPEN,
+        most_parked: int = MOST_PARKED,
+        most_parked_bytes: int = MOST_PARKED_BYTES,
         metrics_for: MetricsAudience = "local",
         hooks: Iterable[Hook] = (),
     ) -> None:
@@ -68,6 +71,8 @@ class Hub:
             throttle: the rate limits.
             connections: the registry of long-lived connections, with its limits.
             most_open: the limit of open requests per agent.
+            most_parked: the limit of parked states per agent: runs, and the nested runs inside them.
+            most_parked_bytes: the limit of their bytes.
             metrics_for: for whom `GET /metrics` answers: `local`, people with a token, and this machine without one;
                 `token`, people with a token only; `nobody`.
             hooks: called with every answer that is given here.
@@ -77,6 +82,8 @@ class Hub:
         self.controller = ApprovalController(mode="defer", store=store, policy=policy, clock=self.clock, hooks=hooks)
         self.connections = connections or Connections(store, self.clock)
         self.most_open = most_open
+        self.most_parked = most_parked
+        self.most_parked_bytes = most_parked_bytes
         self.metrics_for: MetricsAudience = metrics_for
         self.throttle = throttle or Throttle()
         self.deadlines = Deadlines()

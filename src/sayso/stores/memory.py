@@ -268,6 +268,12 @@ class MemoryStore:
         self._runs.pop(name, None)
         return self._parked.pop(name, None)
 
+    async def parked_size(self, prefix: str) -> tuple[int, int]:
+        """Return the number of states under this prefix, and their bytes."""
+        with self._lock:
+            sizes = [len(state) for name, state in self._parked.items() if name.startswith(prefix)]
+        return len(sizes), sum(sizes)
+
     async def runs(self) -> list[ParkedRun]:
         """Return the parked runs that were listed, oldest first."""
         with self._lock:

@@ -279,10 +279,11 @@ class RunModel(BaseModel):
     parked_by: str = Field(description="The agent's name, by its token.")
 
 
-class AllRuns(BaseModel):
-    """All parked runs."""
+class RunPage(BaseModel):
+    """A part of the parked runs, oldest first."""
 
     items: list[RunModel]
+    next: str | None = Field(description="Pass it as `after` for more.")
 
 
 class AuditPage(BaseModel):

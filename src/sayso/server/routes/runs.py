@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from sayso.client.records import DROPPED
@@ -17,14 +17,26 @@ from sayso.server.hub import Hub
 from sayso.server.identity import Person, Principal, TheHub
 from sayso.server.openapi import json_answer, ok_response, problem_responses
 
+_MOST = 1000
+
 routes = APIRouter(responses=problem_responses(401, 403, 429, 503))
 
 
-@routes.get("/runs", responses=ok_response(schemas.AllRuns))
-async def runs(hub: TheHub, person: Person) -> Response:
-    """List the runs of agents that are parked until their requests are answered, oldest first."""
-    known = [json_codec.run_to_dict(each) for each in await _visible_runs(hub, person)]
-    return json_answer(json_codec.to_json({"items": known}))
+@routes.get("/runs", responses=ok_response(schemas.RunPage))
+async def runs(
+    hub: TheHub,
+    person: Person,
+    after: Annotated[str, Query(max_length=200, description="Those that come after this id.")] = "",
+    limit: Annotated[int, Query(ge=1, le=_MOST)] = _MOST,
+) -> Response:
+    """List the runs of agents that are parked until their requests are answered, oldest first, in pages."""
+    known = [each for each in await _visible_runs(hub, person) if each.id > after]
+    last = known[limit - 1].id if len(known) > limit else ""
+    # Two agents may have parked a run under one id: a page has both, or none of them could be next.
+    found = [each for each in known if each.id <= last] if last else known
+    following = last if len(found) < len(known) else None
+    items = [json_codec.run_to_dict(each) for each in found]
+    return json_answer(json_codec.to_json({"items": items, "next": following}))
 
 
 @routes.delete("/runs/{run_id}", status_code=HTTPStatus.NO_CONTENT, responses=problem_responses(404, 409))

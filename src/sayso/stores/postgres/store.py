@@ -240,6 +240,11 @@ class PostgresStore:
             ("receipts", attempt),
         )
 
+    async def parked_size(self, prefix: str) -> tuple[int, int]:
+        """Return the number of states under this prefix, and their bytes."""
+        number, size = (await self._fetch("parked_size", prefix))[0]
+        return number, size
+
     async def runs(self) -> list[ParkedRun]:
         """Return the parked runs that were listed, oldest first."""
         return unpack_runs(row[0] for row in await self._fetch("runs_all"))

@@ -156,6 +156,12 @@ class SqliteStore:
         """Delete the state parked under this name, and return it to exactly one caller."""
         return await self._writer.submit(lambda tx: tx.idempotent(attempt, lambda: tx.unpark(name)))
 
+    async def parked_size(self, prefix: str) -> tuple[int, int]:
+        """Return the number of states under this prefix, and their bytes."""
+        query = "SELECT count(*), coalesce(sum(length(state)), 0) FROM parked WHERE name > ? AND name < ?"
+        following = f"{prefix[:-1]}0"  # the character after the slash at its end
+        return await self._writer.submit(lambda tx: tx.execute(query, prefix, following).fetchone())
+
     async def runs(self) -> list[ParkedRun]:
         """Return the parked runs that were listed, oldest first."""
         found = await self._writer.submit(lambda tx: tx.execute("SELECT packed FROM runs").fetchall())

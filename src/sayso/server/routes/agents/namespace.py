@@ -5,6 +5,7 @@ Tests: tests/server/test_forging.py
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -39,6 +40,7 @@ LATEST = 1e11  # seconds since the epoch
 LONGEST_EXPIRY = 365 * 24 * 3600.0  # seconds
 # What a call says may contain NUL, as its arguments may: stores keep that packed.
 _NAMES = frozenset({"tool", "digest", "schema hash", "rule", "language", "agent path"})
+_LONGEST_STATE_NAME = 200
 _HAS_NUL = "contains the character NUL, which a store cannot keep"
 
 
@@ -83,6 +85,15 @@ class AgentNamespace(msgspec.Struct, frozen=True):
         """Return a remembered decision with the project and session that the agent uses."""
         session = remembered.session
         return replace(remembered, project="", session=None if session is None else session.removeprefix(self.prefix))
+
+    def state_name(self, name: str) -> str:
+        """Return the name under which a state of the agent is parked, with a plain prefix, by which states are counted.
+
+        Names of nested runs contain NUL, and a store would hash such a name as a whole.
+        """
+        plain = name.isascii() and name.isprintable() and len(name) <= _LONGEST_STATE_NAME
+        digest = "" if plain else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        return self.prefix + (name if plain else f"sha256:{digest}")
 
     def parked(self, run: ParkedRun) -> bool:
         """Whether the agent has parked this run."""

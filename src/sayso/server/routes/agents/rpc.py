@@ -117,16 +117,34 @@ class RpcOperations(AgentOperations):
         run = None if message.run is None else self.namespace.run_to_store(message.run, self.hub.clock.now())
         if run is not None and run.id != message.name:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "a run is parked under its own id, and no other name")
-        await self.store.park(self.namespace.prefix + message.name, message.state, run)
+        name = self.namespace.state_name(message.name)
+        await self._check_parked_limit(name, len(message.state))
+        await self.store.park(name, message.state, run)
+
+    async def _check_parked_limit(self, name: str, size: int) -> None:
+        """Limit what an agent has parked: a loop or a stolen token must not fill the store."""
+        number, used = await self.store.parked_size(self.namespace.prefix)
+        most, room = self.hub.most_parked, self.hub.most_parked_bytes
+        if number < most and used + size <= room:
+            return
+        before = await self.store.parked(name)  # a run that goes on may be parked again
+        if before is None and number >= most:
+            limit = f"has as many parked runs as one agent may have ({most})"
+        elif used - len(before or b"") + size > room:
+            limit = f"has parked as much as one agent may ({room // 1_000_000} MB)"
+        else:
+            return
+        sentence = f"{self.namespace.agent} {limit}; resume some, or drop them with `sayso runs drop`"
+        raise HttpProblem(HTTPStatus.FORBIDDEN, sentence)
 
     async def parked(self, message: protocol.GetParked) -> bytes | None:
         """See `Store.parked`."""
-        return await self.store.parked(self.namespace.prefix + message.name)
+        return await self.store.parked(self.namespace.state_name(message.name))
 
     async def unpark(self, message: protocol.Unpark) -> bytes | None:
         """See `Store.unpark`."""
         attempt = self.attempt_key("unpark", message.name, message.attempt)
-        return await self.store.unpark(self.namespace.prefix + message.name, attempt=attempt)
+        return await self.store.unpark(self.namespace.state_name(message.name), attempt=attempt)
 
     async def runs(self, _: protocol.GetRuns) -> list[ParkedRun]:
         """Return the agent's own parked runs."""
