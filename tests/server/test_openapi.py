@@ -153,6 +153,30 @@ def test_an_answer_fits_the_document_if_and_only_if_it_can_be_an_answer(given: d
             assert fits.is_valid({name: value for name, value in body.items() if value is not None}), body
 
 
+def test_a_question_fits_the_document_if_and_only_if_the_hub_takes_it(served: Served) -> None:
+    sent = PATHS["/requests"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    fits = Draft202012Validator(sent)
+    numbers = [-1, -0.5, 0, 1, 1.5, 50, 51, 1e11, 99_999_999_999, 1e300, None, True, "1"]
+    texts = ["", "x", "x" * 60, "x" * 61, "x" * 200, "x" * 201, "x" * 1000, "x" * 1001, "a\0b", None, 1]
+    parts: list[dict[str, Any]] = [
+        *({"approvers": {"count": each}} for each in numbers),
+        *({"approvers": {"remind": each}} for each in numbers),
+        *({"approvers": {"escalate": {"role": "lead", "after": each}}} for each in numbers),
+        *({"approvers": {"escalate": {"role": each, "after": 1}}} for each in texts),
+        *({"approvers": {"roles": [each]}} for each in texts),
+        *({"approvers": {"roles": ["x"] * size, "escalate": {"role": "y", "after": 1}}} for size in (49, 50)),
+        *({"presentation": {"title": each}} for each in texts),
+        *({"presentation": {"content_type": each, "language": each, "type": each}} for each in texts),
+        *({"agent_path": ["x"] * size} for size in (50, 51)),
+        *({"expires_in": each} for each in (*numbers, 365 * 86400, 365 * 86400 + 1)),
+    ]
+    with served.client(served.token("agent", "builder", project="shop")) as agent:
+        for part in parts:
+            body = {"tool": "pay", **part}
+            answer = agent.post("/requests", json=body)
+            assert (answer.status_code == 201) is fits.is_valid(body), (part, answer.text)
+
+
 # --- The shapes ---------------------------------------------------------------------------------------
 
 

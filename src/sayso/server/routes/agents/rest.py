@@ -6,7 +6,7 @@ Tests: tests/server/routes/agents/test_rpc.py
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from fastapi import APIRouter, Query
@@ -26,16 +26,51 @@ from sayso.server.http.strict_json import read_object
 from sayso.server.identity import Agent
 from sayso.server.middleware import LARGEST_BODY
 from sayso.server.openapi import ok_response, problem_responses
-from sayso.server.routes.agents.namespace import LONG, LONGEST_EXPIRY, MOST_NAMES, SHORT
+from sayso.server.routes.agents.namespace import LATEST, LONG, LONGEST_EXPIRY, MOST_NAMES, SHORT
 from sayso.server.routes.agents.operations import AgentOperations, map_errors
 
 routes = APIRouter(prefix="/requests", tags=["agents"])
 
 _REFUSALS = (400, 401, 403, 404, 408, 413, 429, 503)
 
+T = TypeVar("T")
 Name = Annotated[str, msgspec.Meta(max_length=SHORT, pattern=STORABLE_TEXT)]
 LongText = Annotated[str, msgspec.Meta(max_length=LONG, pattern=STORABLE_TEXT)]
 Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it to be closed.")]
+
+
+Kind = Annotated[str, msgspec.Meta(max_length=60, pattern=STORABLE_TEXT)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, lt=LATEST)]
+
+
+class EscalationBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """See `Escalation`."""
+
+    role: Name
+    after: Seconds
+
+
+class ApproversBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """See `Approvers`."""
+
+    count: Annotated[int, msgspec.Meta(ge=1, le=MOST_NAMES)] = 1
+    roles: Annotated[
+        tuple[Name, ...], msgspec.Meta(max_length=MOST_NAMES - 1)
+    ] = ()  # one more may be that of `escalate`
+    remind: Seconds | None = None
+    escalate: EscalationBody | None = None
+
+
+class PresentationBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """See `ApprovalPresentation`."""
+
+    title: Text | None = None
+    content: str | None = None
+    content_type: Kind | None = None
+    language: Kind | None = None
+    diff: str | None = None
+    type: Kind | None = None
+    metadata: dict[str, Any] = {}
 
 
 class AskBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,8 +90,8 @@ class AskBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     agent_path: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
     expires_in: Annotated[float, msgspec.Meta(gt=0, le=LONGEST_EXPIRY)] | None = None
     parameters: dict[str, Any] | None = None
-    presentation: ApprovalPresentation | None = None
-    approvers: Approvers | None = None
+    presentation: PresentationBody | None = None
+    approvers: ApproversBody | None = None
     conversation: tuple[ConversationMessage, ...] = ()
 
 
@@ -143,6 +178,11 @@ async def ask(request: Request, agent: Agent) -> Response:
     return operations.respond(found, HTTPStatus.CREATED if found.id == asked.id else HTTPStatus.OK)
 
 
+def _as(kind: type[T], part: object) -> T | None:
+    """Return a part of the body as the record that it describes."""
+    return None if part is None else msgspec.convert(part, kind, from_attributes=True)
+
+
 def _request(question: AskBody, now: float) -> ApprovalRequest:
     call = ToolCall(tool=question.tool, args=question.args)
     return ApprovalRequest(
@@ -157,8 +197,8 @@ def _request(question: AskBody, now: float) -> ApprovalRequest:
         tool_call_id=question.call_id,
         agent_path=question.agent_path,
         parameters="" if question.parameters is None else json_codec.to_json(question.parameters),
-        presentation=question.presentation,
-        approvers=question.approvers,
+        presentation=_as(ApprovalPresentation, question.presentation),
+        approvers=_as(Approvers, question.approvers),
         conversation=question.conversation,
         digest=call.digest(),
         asked_at=now,
