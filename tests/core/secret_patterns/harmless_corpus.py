@@ -347,6 +347,9 @@ DATA: list[Any] = [
     {"secret": False}, {"code": "print('hello')"}, {"country_code": "DE"}, {"signature": "def f(x: int) -> str"},
     {"salt": "sea"}, {"seed": 42}, {"bearer": None}, {"amount": 123456, "to": "bob"}, {"digest": _SHA256},
     {"credentials_file": "~/.aws/credentials"}, {"cookie_name": "theme"}, {"grant_type": "client_credentials"},
+    "permissions:\n  id-token: write\n  contents: read", "ok  \tgithub.com/acme/app/token\t0.012s",
+    "pk_test_publishable keys are public", "aws ssm put-parameter --name /a/b --type String --value eu-central-1",
+    "net use * /delete", "poetry config virtualenvs.in-project true", "the pw is set by the installer",
 ]  # fmt: skip
 
 

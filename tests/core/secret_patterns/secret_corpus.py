@@ -323,6 +323,14 @@ VALUES: list[tuple[str, Any, str]] = [
     ("form element", {"element": "Password textbox", "ref": "e12", "text": PW}, PW),
     ("environment list", {"environment": [f"DB_PASSWORD={PW}", "A=1"]}, PW),
     ("deep", {"a": [{"b": {"c": [f"token={PW}"]}}]}, PW),
+    ("bot in an address", {"url": f"https://api.telegram.org/bot123456789:AA{RANDOM * 2}/sendMessage"[:90]}, RANDOM),
+    ("parameter", {"command": f"aws ssm put-parameter --name /a/b --type SecureString --value {RANDOM}"}, RANDOM),
+    ("parameter, type last", {"command": f"aws ssm put-parameter --value {RANDOM} --type SecureString"}, RANDOM),
+    ("key vault", {"command": f"az keyvault secret set --vault-name v --name n --value {RANDOM}"}, RANDOM),
+    ("share", {"command": f"net use \\\\srv\\share /user:ann {RANDOM}"}, RANDOM),
+    ("share, user last", {"command": f"net use \\\\srv\\share {RANDOM} /user:ann"}, RANDOM),
+    ("spoken pw", {"text": f"the root pw is: {RANDOM}"}, RANDOM),
+    ("poetry", {"command": f"poetry config pypi-token.pypi {RANDOM}"}, RANDOM),
     ("key that is a secret", {f"sk-proj-{RANDOM}": 1}, RANDOM),
 ]  # fmt: skip
 SECRETS = [*_in_places(), *LINES_OF_TEXT, *VALUES]

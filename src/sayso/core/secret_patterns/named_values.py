@@ -14,11 +14,13 @@ from sayso.core.secret_patterns.names import Secrecy, looks_random, secrecy, wor
 from sayso.core.secret_patterns.token_formats import Span, has_any
 
 # A text without any of these has no name of a secret.
-_HINTS = (
+NAME_HINTS = (
     "key", "pass", "token", "secret", "pw", "auth", "cred", "sig", "cookie", "pat", "code", "pin", "otp", "sess", "sid",
     "jwt", "dsn", "psk", "conn", "mnemonic", "seed", "salt", "hmac", "cv", "bearer",
     "srf", "kennwort", "contrase", "senha",
 )  # fmt: skip
+SCHEME_HINTS = ("identified", "basic ", "ssws", "bot ")
+SET_HINTS = (" set", "setx", "literal", "kv put", " config")
 
 _NAMED = re.compile(
     r"(?<![\w.$-])(?P<name>[\w.$-]++)(?P<close>[\\\"'`\]]{0,5})(?P<gap>[ \t]{0,4})"
@@ -32,11 +34,12 @@ _PAIR = re.compile(
     r"[\\\"']{0,4}(?i:value)[\\\"']{0,4}[ \t]{0,4}[:=][ \t]{0,4}"
 )
 _SPOKEN = re.compile(
-    r"(?i:\b(?:password|passphrase|passcode|passwd|token|secret|api[ _-]?key|pin|identified))\s{1,4}"
-    r"(?:(?i:is|was|by|=)\s{1,4})?"
+    r"(?i:\b(?:password|passphrase|passcode|passwd|passwort|pwd?|token|secret|api[ _-]?key|pin|identified))\s{1,4}"
+    r"(?:(?i:(?:is|was|ist):?|by|=)\s{1,4})?"
 )
 _SET = re.compile(
-    r"(?:\b(?:ENV|setenv|setx|set -[gUx]{1,3}|configure set|config set)[ \t]{1,4}(?P<name>[\w./:-]{2,120}+)[ \t]{1,4}"
+    r"(?:\b(?:ENV|setenv|setx|set -[gUx]{1,3}|configure set|config set|(?:poetry|composer|pdm) config)[ \t]{1,4}"
+    r"(?P<name>[\w./:-]{2,120}+)[ \t]{1,4}"
     r"|(?:--from-literal[= ]|\bsecrets? set |\bkv put \S{1,100} )[\"']?[\w.-]{1,80}+=)"
 )
 _LOGIN = re.compile(  # a user and a password in a row
@@ -89,7 +92,7 @@ _PLAIN = words("""
     bearer hmac jwt oauth oauth2 saml ldap sha256 md5 bcrypt argon2 aes rsa flag option argument value values field
     file files self await async const let var lambda function def class import type enum pass ok rotate rotated
     generate generated fetch load read parse validate verify check handle support implement improve refactor drop
-    bump
+    bump write
 """)
 _SLOT = re.compile(r"\$?\{+[^{}]*\}+|%\(\w+\)s|%s")  # of a template
 _ATTRIBUTE = re.compile(r"[A-Za-z_]{1,40}(?:\??\.[A-Za-z_]{1,40})+")
@@ -98,6 +101,7 @@ _LIKE_PASSWORD = re.compile(r"(?i)pass|pw|pin|phrase|secret|cred|mnemonic|seed")
 _WITH_BLANKS = re.compile(r"(?i)auth|cookie|conn|dsn")
 _MEANING = re.compile(r"[^\W_]")
 _MIXED = re.compile(r"(?=[^/(]*[0-9])(?=[^/(]*[A-Za-z])[^/()\[\]=:]{6,}")
+_MEASURE = re.compile(r"[0-9][0-9.,]*[a-zA-Z]{1,3}")  # as in a report of tests: `app/token 0.012s`
 _SHORT_NUMBER = re.compile(r"-?[0-9_.,]{1,5}[kKMB%]?")
 _NUMERIC = re.compile(r"(?i)pin|otp|pass|pw|cv|code")
 _FOLDER = re.compile(r"(?:[/~.]|[A-Za-z]:\\).*")
@@ -105,12 +109,12 @@ _FOLDER = re.compile(r"(?:[/~.]|[A-Za-z]:\\).*")
 
 def find_named(text: str, lower: str) -> Iterator[Span]:
     """Yield where a text holds a value beside the name of a secret; `lower` is the text in lower case."""
-    if has_any(_HINTS, lower):
+    if has_any(NAME_HINTS, lower):
         yield from _near_names(text, lower)
-    if "identified" in lower or "basic " in lower or "ssws" in lower or "bot " in lower:
+    if has_any(SCHEME_HINTS, lower):
         yield from _after_scheme(text)
         yield from _spoken(text)
-    if " set" in lower or "setx" in lower or "literal" in text or "kv put" in text:
+    if has_any(SET_HINTS, lower):
         yield from _beside(_SET, text)
 
 
@@ -318,5 +322,7 @@ def _spoken(text: str) -> Iterator[Span]:
         if quoted := _quoted(text, found.end()):
             if _is_secret(text[slice(*quoted)], "", Secrecy.SECRET) and " " not in text[slice(*quoted)]:
                 yield quoted
-        elif (bare := _bare(text, found.end())) and _MIXED.fullmatch(text[slice(*bare)].rstrip(".:!?")):
-            yield bare
+        elif bare := _bare(text, found.end()):
+            word = text[slice(*bare)].rstrip(".:!?")
+            if _MIXED.fullmatch(word) and not _MEASURE.fullmatch(word):
+                yield bare

@@ -55,16 +55,32 @@ _ELSEWHERE = re.compile(
     r"|\bvault[ \t]{1,4}login[ \t]{1,4}(?P<vault>[^\s-]\S+)"
     r"|\bwpa_passphrase[ \t]{1,4}\S{1,80}[ \t]{1,4}(?P<wpa>\S+)"
     r"|\bnet[ \t]{1,4}user[ \t]{1,4}\w{1,80}[ \t]{1,4}(?P<windows>[^\s/]\S*)"
+    r"|\bnet[ \t]{1,4}use[ \t][^\n|;]{0,120}?/user:\S{1,80}[ \t]{1,4}(?P<share>[^\s/]\S*)"
+    r"|\bnet[ \t]{1,4}use[ \t]{1,4}\S{1,120}[ \t]{1,4}(?P<mapped>[^\s/\\]\S*)[ \t]{1,4}/user:"
     r"|(?<=\s)/p:(?P<rdp>\S+)"
-    r"|\bsecrets?[ \t]{1,4}(?:set|put|add|create)[ \t]{1,4}[^\n;|]{1,120}?[ \t](?:--body[ =]|-b[ =]?)[\"']?"
+    r"|\bsecrets?[ \t]{1,4}(?:set|put|add|create)[ \t]{1,4}[^\n;|]{1,120}?[ \t](?:--(?:body|value)[ =]|-b[ =]?)[\"']?"
     r"(?P<body>[^\s\"']+)"
+    r"|\bSecureString\b[^\n;|]{0,120}?[ \t]--value[ =][\"']?(?P<parameter>[^\s\"']+)"
+    r"|[ \t]--value[ =][\"']?(?P<before_type>[^\s\"']+)(?=[^\n;|]{0,120}\bSecureString\b)"
     r"|(?i:pass|secret|token|login)[^\n;|]{0,120}?<<<[ \t]{0,4}[\"']?(?P<here>[^\s\"']+)"
     r"|\bsqlplus[ \t]{1,4}[\w-]{1,40}/(?P<oracle>[^\s@]+)@"
     r"|(?:\bmachine\s{1,4}\S{1,120}|\bdefault)\s{1,8}login\s{1,4}\S{1,120}\s{1,8}(?:account\s{1,4}\S{1,80}\s{1,8})?"
     r"password\s{1,4}(?P<netrc>\S+)"
     r"|\b[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:(?P<pgpass>[^\s\"'>]+)(?=[^\n]{0,40}\.pgpass)"
 )
-_ELSEWHERE_HINTS = ("pass", "login", "echo ", "vault", "net user", "/p:", "sqlplus", "add_user", "secret", "<<<")
+COMMAND_HINTS = (
+    "pass",
+    "login",
+    "echo ",
+    "vault",
+    "net use",
+    "securestring",
+    "/p:",
+    "sqlplus",
+    "add_user",
+    "secret",
+    "<<<",
+)
 
 
 def find_in_commands(text: str, lower: str) -> Iterator[Span]:
@@ -73,7 +89,7 @@ def find_in_commands(text: str, lower: str) -> Iterator[Span]:
         return
     if " -" in text or "\n-" in text:
         yield from _in_options(text)
-    if has_any(_ELSEWHERE_HINTS, lower):
+    if has_any(COMMAND_HINTS, lower):
         for found in _ELSEWHERE.finditer(text):
             if not found[found.lastgroup or 0].startswith(("$", "-", "<")):
                 yield found.span(found.lastgroup or 0)

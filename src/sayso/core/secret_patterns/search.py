@@ -6,12 +6,12 @@ Tests: tests/core/secret_patterns/test_corpus.py
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
-from sayso.core.secret_patterns.named_values import find_named
-from sayso.core.secret_patterns.program_options import find_in_commands
-from sayso.core.secret_patterns.token_formats import Span, find_tokens
+from sayso.core.secret_patterns.named_values import NAME_HINTS, SCHEME_HINTS, SET_HINTS, find_named
+from sayso.core.secret_patterns.program_options import COMMAND_HINTS, find_in_commands
+from sayso.core.secret_patterns.token_formats import LEAST, Span, find_tokens
 
 _USERINFO = re.compile(r"(?<=://)[^\s/?#\"'<>`\\]{1,400}(?=@)")
 _DATABASE = re.compile(  # their passwords are often written as they are, with `/`, `?` and `#`
@@ -24,12 +24,36 @@ _PLACEHOLDER = re.compile(r"(?:\$\{?[A-Z_][A-Z0-9_]*\}?|\$?\{[\w.]*\}|<[^>]*>|\*
 _TOKEN_AS_USER = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z]).{16,}|.{24,}")
 
 
+def _one_of(hints: Iterable[str]) -> re.Pattern[str]:
+    """Compile texts into one search, grouped by their first character."""
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for hint in sorted(set(hints)):
+        groups[hint[0]].append(re.escape(hint[1:]))
+    return re.compile("|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items()))
+
+
+# Without any of these, a text has no value beside a name and no command with a password: one search tells, which is
+# what most texts cost.
+_HINT = _one_of((*NAME_HINTS, *SCHEME_HINTS, *SET_HINTS, *COMMAND_HINTS))
+
+_SEPARATES = re.compile(r"[\s=:>]")  # a name from its value
+
+
 def find_secrets(text: str) -> list[Span]:
     """Return where a text holds secrets, in order and apart from each other."""
     lower = text.lower()
-    return _merged(
-        chain(find_tokens(text, lower), find_named(text, lower), find_in_commands(text, lower), _in_urls(text))
-    )
+    found: list[Span] = []
+    if len(text) >= LEAST:
+        found += find_tokens(text, lower)
+    if _SEPARATES.search(text) is not None:  # else it is one word
+        if _HINT.search(lower) is not None:
+            found += find_named(text, lower)
+            found += find_in_commands(text, lower)
+        elif " -" in text or "\n-" in text:
+            found += find_in_commands(text, lower)
+    if "@" in text:
+        found += _in_urls(text)
+    return _merged(found) if found else found
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
@@ -43,8 +67,6 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def _in_urls(text: str) -> Iterator[Span]:
-    if "@" not in text:
-        return
     if "://" in text:
         yield from (found.span() for found in _USERINFO.finditer(text) if _is_credential(found[0]))
         yield from (found.span() for found in _ODD.finditer(text) if _is_credential(found[0]))

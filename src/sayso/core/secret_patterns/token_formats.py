@@ -35,14 +35,15 @@ _ROWS = r"""
     packagist_[a-z]{2,4}_* CLOJARS_* AKCp[A-Za-z0-9]{40,} cmVmd[A-Za-z0-9]{50,}
 
     xox[a-z](?:\.xox[a-z])?-[\w-]{10,} xapp-[\w-]{10,} xwfp-[\w-]{10,} [MNO][\w-]{22,27}\.[\w-]{5,7}\.[\w-]{25,}
-    mfa\.[\w-]{20,} \d{6,12}:A[\w-]{32,} EAA[A-Za-z0-9]{60,} A{18}[\w%]{40,} IGQ[\w-]{60,} WPL_AP1\.[\w.=-]{10,}
+    mfa\.[\w-]{20,} (?:bot)?\d{6,12}:A[\w-]{32,} EAA[A-Za-z0-9]{60,} A{18}[\w%]{40,} IGQ[\w-]{60,} WPL_AP1\.[\w.=-]{10,}
 
     [spr]k-(?=[a-z-]{0,40}[0-9A-Z_])[\w-]{16,} [spr]k-[a-z]{20,} csk-* gsk_* xai-* r8_* pplx-[A-Za-z0-9]{20,}
     hf_[A-Za-z0-9]{20,} api_org_[A-Za-z0-9]{20,} nvapi-* tgp_v1_* fw_[A-Za-z0-9]{20,} jina_* tvly-*
     lsv2_[a-z]{2}_* wandb_v1_* e2b_[a-f0-9]{30,} fc-[a-f0-9]{32} apify_api_* pcsk_* esecret_* ph[cxs]_*
     rpa_[A-Z0-9]{30,} a[ks]-[A-Za-z0-9]{22}\b pa-(?=[a-z]*[0-9A-Z])[\w-]{40,}
 
-    [spr]k_(?:live|test|prod)_[\w-]{8,} [spr]k_(?=[a-z_]{0,40}[0-9A-Z])[A-Za-z0-9]{20,} [spr]k_\d+_[A-Z0-9]{20,}
+    [spr]k_(?:live|test|prod)_(?=[a-z_-]{0,40}[0-9A-Z])[\w-]{8,} [spr]k_(?=[a-z_]{0,40}[0-9A-Z])[A-Za-z0-9]{20,}
+    [spr]k_\d+_[A-Z0-9]{20,}
     whsec_[\w+/=-]{16,} sk1_* EAAA[\w-]{40,} sq0[a-z]{3}-*
     access_token\$(?:production|sandbox)\$[a-z0-9]+\$[a-f0-9]{16,} shp[a-z]{2}_[a-fA-F0-9]{20,} AQE[\w+/-]{60,}
     access-(?:sandbox|development|production)-<id> rzp_(?:live|test)_[\w]{10,} FLW(?:SECK|PUBK)(?:_TEST)?-*
@@ -92,9 +93,16 @@ def _by_prefix() -> re.Pattern[str]:
         groups[row[0] if _LITERAL.match(row) else ""].append(row)
     others = groups.pop("")
     branches = [f"{first}(?:{'|'.join(row[1:] for row in rows)})" for first, rows in groups.items()]
-    return re.compile(rf"{_BEGINNING}(?:{'|'.join([*branches, *others])})")
+    return re.compile(f"(?:{'|'.join([*branches, *others])})")
 
 
+@cache
+def _anywhere() -> re.Pattern[str]:
+    return re.compile(_BEGINNING + _by_prefix().pattern)
+
+
+LEAST = 14  # characters of a secret that is known by sight
+_START = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9_-]")
 _RUN = re.compile(r"[A-Za-z0-9_.:/~$+=%@-]{14,}")  # every format has one, and few words of a text are so long
 _RANDOM_PART = re.compile(r"[A-Za-z0-9_-]{14}")
 
@@ -144,5 +152,18 @@ def find_tokens(text: str, lower: str) -> Iterator[Span]:
             yield from (found.span() for found in pattern.finditer(text))
     if _RANDOM_PART.search(text) is None:
         return
+    if "\\" in text or "%" in text:
+        for run in _RUN.finditer(text):
+            yield from (found.span() for found in _anywhere().finditer(text, *run.span()))
+        return
     for run in _RUN.finditer(text):
-        yield from (found.span() for found in _by_prefix().finditer(text, *run.span()))
+        yield from _at_beginnings(text, *run.span())
+
+
+def _at_beginnings(text: str, at: int, stop: int) -> Iterator[Span]:
+    """Look at the beginnings of words only; where there are no escapes, that is the same, in a quarter of the time."""
+    while (start := _START.search(text, at, stop - LEAST + 1)) is not None:
+        found = _by_prefix().match(text, start.start(), stop)
+        if found is not None:
+            yield found.span()
+        at = start.end() if found is None else found.end()
