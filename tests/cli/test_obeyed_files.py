@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from sayso.cli.main import commands
-from sayso.policy.shell.obeyed_files import obeyed_file
+from sayso.policy.shell.obeyed_files import obeyed_files
 
 POLICY = """\
 default: blocked
@@ -83,6 +83,15 @@ def test_lines_that_run_in_a_folder_of_the_zone_obey_the_files_there(folder: Pat
     assert len(warnings(folder, place="project/sub")) == 1
 
 
+@pytest.mark.parametrize(
+    ("pattern", "warned"), [("pytest", True), ("go test", True), ("cargo test", True), ("make test", False)]
+)
+def test_a_zone_below_the_folder_of_lines_counts_where_a_program_looks_for_files_there(
+    folder: Path, pattern: str, *, warned: bool
+) -> None:
+    assert bool(warnings(folder, pattern=pattern, place=".")) == warned
+
+
 def test_a_program_that_is_warned_of_by_its_name_alone_is_warned_of_once(folder: Path) -> None:
     assert warnings(folder, pattern="make") == ["shell.rules[1]: 'make' runs other programs; name what it may run"]
 
@@ -115,7 +124,45 @@ def test_a_program_that_is_warned_of_by_its_name_alone_is_warned_of_once(folder:
         ("cargo tree", None),
         ("pytest --help", None),
         ("../outside/run.sh", None),
+        ("npm --silent run lint", "package.json"),
+        ("npm ls", None),
+        ("npm update", "package.json"),
+        ("yarn why", "package.json"),
+        ("python -u tools/build.py", "tools/build.py"),
+        ("node --test a.js", "a.js"),
+        ("tsx a.ts", "a.ts"),
+        ("docker buildx bake", "Dockerfile"),
+        ("podman build", "Dockerfile"),
+        ("docker ps", None),
+        ("terraform fmt", None),
+        ("terraform -chdir=x plan", "main.tf"),
+        ("flake8", ".flake8"),
+        ("coverage report", ".coveragerc"),
+        ("python -m coverage html", ".coveragerc"),
+        ("golangci-lint run", ".golangci.yml"),
+        ("go tool stringer", "**/main.go"),
+        ("prisma validate", "prisma.config.ts"),
+        ("composer validate", "composer.json"),
+        ("wrangler deploy", "wrangler.toml"),
+        ("brew bundle", "Brewfile"),
+        ("brew list", None),
+        ("lein test", "project.clj"),
+        ("psalm", "psalm.xml"),
+        ("swc src", ".swcrc"),
+        ("storybook build", ".storybook/main.js"),
+        ("uv pip compile", "setup.py"),
+        ("uv pip list", None),
+        ("python -m build", "setup.py"),
+        ("ansible-inventory --list", "ansible.cfg"),
+        ("shellcheck", None),
+        ("npm version patch", "package.json"),
+        ("npm help", None),
+        ("make help", "Makefile"),
+        ("node --test", "**/main.test.js"),
+        ("node --check", None),
+        ("dotnet --info", None),
+        ("ruff check", None),
     ],
 )
 def test_the_file_that_a_command_obeys(pattern: str, file: str | None) -> None:
-    assert obeyed_file(tuple(pattern.split())) == file
+    assert next(obeyed_files(tuple(pattern.split())), None) == file

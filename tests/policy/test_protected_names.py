@@ -41,7 +41,9 @@ def written(root: Path, name: str) -> Approval:
         ".bundle/config", ".my.cnf", ".duckdbrc", ".latexmkrc", ".docker/cli-plugins/docker-x", ".config/gh/config.yml",
         "uv.toml", ".gitconfig.shared", "tools/gitconfig", "dev.gitconfig", ".lfsconfig", ".subversion/config",
         ".sl/config", ".local/bin/ls", ".terraformrc", "pip.conf", "NuGet.Config", ".valgrindrc", ".proverc", "HEAD",
-        "deep/er/HEAD", ".rustup/settings.toml", ".config/go/env",
+        "deep/er/HEAD", ".rustup/settings.toml", ".config/go/env", ".aws/cli/alias", ".ackrc", ".ctags.d/x.ctags",
+        ".aria2/aria2.conf", ".tigrc", ".sentryclirc", ".myclirc", ".bazeliskrc", ".config/bat/config",
+        ".local/share/helm/plugins/x/plugin.yaml", ".local/share/gh/extensions/gh-x/gh-x",
     ],
 )  # fmt: skip
 def test_a_file_that_programs_obey_by_default_is_never_changed(root: Path, name: str) -> None:
@@ -54,7 +56,8 @@ def test_a_file_that_programs_obey_by_default_is_never_changed(root: Path, name:
     [
         "hooks/pre-commit", "scripts/commit-msg", "POST-INDEX-CHANGE", "node_modules/eslint/index.js", ".venv/bin/ruff",
         "venv/bin/python", "lib/python3.12/site-packages/a.py", "pyvenv.cfg", ".python-version", "a/pyproject.toml",
-        ".terraform/providers/x", ".tox/py/bin/pytest",
+        ".terraform/providers/x", ".tox/py/bin/pytest", "ruff.toml", "pkg/.ruff.toml", ".bazelversion",
+        ".terraform-version",
     ],
 )  # fmt: skip
 def test_a_file_that_programs_may_obey_is_changed_only_if_a_person_says_so(root: Path, name: str) -> None:
@@ -68,6 +71,7 @@ def test_a_file_that_programs_may_obey_is_changed_only_if_a_person_says_so(root:
         "hooks/useThing.ts", "src/hooks/index.ts", "index", "info/x", "description", "logs/x.log", "src/head/meta.html",
         "Head.tsx", "HEAD.md", "docs/pre-commit/index.md", "pre-commit.md", "docs/gitconfig.md", "src/gitconfig.go",
         "mise.md", "promise.toml", "docs/lefthook.md", ".kube/deploy.yaml", ".rspec", "ansible.cfg", "modules/net/x.tf",
+        "config/app.yml", "src/local/a.py", "docs/ruff.toml.md",
     ],
 )  # fmt: skip
 def test_what_ordinary_work_writes_is_as_the_zone_says(root: Path, name: str) -> None:

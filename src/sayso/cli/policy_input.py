@@ -23,9 +23,10 @@ from sayso.core.model import ToolCall
 from sayso.errors import CanonicalError, ConfigurationError, Mistake, PolicyError
 from sayso.policy.data_schema import Key, Problem, Shape, dotted, record, text, validate
 from sayso.policy.policy import Policy
-from sayso.policy.shell.obeyed_files import obeyed_file
+from sayso.policy.shell.obeyed_files import obeyed_files
 from sayso.policy.shell.wrappers import Argv, pattern_warning
 from sayso.policy.tool_names import idle_rules
+from sayso.policy.zones import Zone
 
 # Shorthands of calls: the tool, and the argument that gets the value.
 SHORTHANDS = {
@@ -139,9 +140,9 @@ def obeyed_file_warnings(path: Path, policy: Policy) -> list[Mistake]:
     """Return a warning for each rule of a file that lets a program run unasked what the file tools write unasked."""
     found: list[Mistake] = []
     for rule in (each for shell in policy.shells for each in shell.rules if each.approval == "none"):
-        file = None if _has_bare_name(rule.words) else obeyed_file(rule.words)
-        zone = None if file is None else _unasked_zone(policy, file)
-        if zone is None or _approval(policy, {"shell": shlex.join(rule.words)}) != "none":
+        files = () if _has_bare_name(rule.words) else obeyed_files(rule.words)
+        file, zone = next(((file, zone) for file in files for zone in _unasked_zones(policy, file)), ("", ""))
+        if not zone or _approval(policy, {"shell": shlex.join(rule.words)}) != "none":
             continue
         message = (
             f"{rule.rule.key}: `{' '.join(rule.words)}` runs what {file!r} says, and the zone {zone!r} lets agents "
@@ -157,18 +158,24 @@ def _has_bare_name(words: Argv) -> bool:
     return len(words) == 1 and pattern_warning(words) is not None
 
 
-def _unasked_zone(policy: Policy, file: str) -> str | None:
-    """Return the zone in which a file in the folder of lines is written unasked."""
+def _unasked_zones(policy: Policy, file: str) -> Iterator[str]:
+    """Yield the zones in which a file in the folder of lines is written unasked; behind `**/`, in one below as well."""
     try:
-        place = f"{realpath.resolve(policy.shells[0].folder)}/{file}"
+        folder = realpath.resolve(policy.shells[0].folder)
     except OSError:
-        return None
-    zone = None if policy.zones is None else policy.zones.innermost_zone(place)
-    if zone is None:
-        return None
+        return
+    name = file.removeprefix("**/")
+    below = () if name == file or policy.zones is None else (zone.root for zone in policy.zones.zones)
+    for place in (folder, *(root for root in below if root.startswith(f"{folder.rstrip('/')}/"))):
+        zone = None if policy.zones is None else policy.zones.innermost_zone(f"{place}/{name}")
+        if zone is not None and _writes_unasked(policy, zone, f"{place}/{name}"):
+            yield zone.name
+
+
+def _writes_unasked(policy: Policy, zone: Zone, place: str) -> bool:
     shown = f"/{zone.name}{place.removeprefix(zone.root.rstrip('/'))}"
     calls = [{"write": shown}, {"tool": "edit_file", "args": {"path": shown, "old": "a", "new": "b"}}]
-    return zone.name if any(_approval(policy, call) == "none" for call in calls) else None
+    return any(_approval(policy, call) == "none" for call in calls)
 
 
 def _approval(policy: Policy, call: Mapping[str, Any]) -> str:

@@ -38,18 +38,22 @@ _PROTECTED_NAMES = frozenset((
     ".docker/cli-plugins", ".kube/config", ".kube/kuberc", ".config/gcloud", ".config/gh", ".azure/config",
     ".pgpass", ".pg_service.conf", ".mylogin.cnf", ".terraformrc", "terraform.rc", ".terraform.d", ".tofurc",
     ".config/containers", ".config/rclone", ".config/helm", ".s3cfg", ".boto", ".vault-token",
+    ".aws/cli", ".azure/cliextensions", ".sentryclirc", ".config/k9s", "helm/plugins", "gh/extensions",
     # package managers and build tools
     ".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".pypirc", ".pip", "pip.conf", "pip.ini",
     ".config/pip", "uv.toml", ".config/uv", ".config/pypoetry", ".pydistutils.cfg", ".condarc", ".cargo", ".bundle",
     ".gemrc", ".gradle/init.d", ".gradle/init.gradle", ".gradle/init.gradle.kts", ".gradle/gradle.properties",
     "gradle/wrapper", ".m2/settings.xml", ".m2/extensions.xml", ".mvn", ".mavenrc", ".sbtopts", ".jvmopts", ".bazelrc",
-    "nuget.config", "bunfig.toml", ".bunfig.toml", ".latexmkrc", "latexmkrc",
+    ".bazeliskrc", "nuget.config", "bunfig.toml", ".bunfig.toml", ".latexmkrc", "latexmkrc",
     # interpreters, clients and debuggers
     "sitecustomize.py", "usercustomize.py", ".pythonrc", ".pythonrc.py", ".pdbrc", ".ipython", ".jupyter", ".rprofile",
     ".renviron", ".irbrc", ".pryrc", ".psqlrc", ".sqliterc", ".duckdbrc", ".my.cnf", ".mongorc.js", ".mongoshrc.js",
     ".gdbinit", ".gdbearlyinit", ".lldbinit", ".config/gdb", ".valgrindrc", ".radare2rc", ".curlrc", "_curlrc",
     ".config/curlrc", ".wgetrc", ".lftprc", ".mailrc", ".muttrc", ".ghci", ".ocamlinit", ".iex.exs", ".erlang",
-    ".octaverc", ".julia/config", ".sbclrc", ".guile", ".perldb", ".proverc", ".psysh.php", ".jq",
+    ".octaverc", ".julia/config", ".sbclrc", ".guile", ".perldb", ".proverc", ".psysh.php", ".jq", ".usqlrc",
+    ".myclirc", ".config/pgcli", ".config/litecli", ".ackrc", ".ctags", ".ctags.d", ".config/bat", ".aria2",
+    ".config/aria2", ".httpie", ".config/httpie", ".tigrc", ".config/tig", ".jjconfig.toml", ".config/jj",
+    ".config/glab-cli", ".config/lazygit", ".config/starship.toml",
     # editors, and machines that start with a folder
     ".vscode", ".vscode-server", ".vscode-insiders", ".config/code", ".config/zed", ".config/helix", ".helix",
     ".config/emacs", ".idea", ".fleet", ".zed", ".devcontainer", ".devcontainer.json", ".vim", ".vimrc", ".lvimrc",
@@ -83,10 +87,14 @@ _OF_A_REPOSITORY = frozenset((
 # What is changed only if a person says so: names that are ordinary work now and then, or that a line which installs
 # something has to write, so that they are not frozen for confined lines.
 _HOLDS_RULES = "pyproject.toml"  # it may hold a policy in `[tool.sayso]`
+_REWRITES = frozenset({"ruff.toml", ".ruff.toml"})  # `fix = true` makes a check change files
 _INSTALLED = frozenset((
     "node_modules", "site-packages", "dist-packages", ".venv", "venv", "pyvenv.cfg", ".tox", ".nox", ".terraform",
 ))  # fmt: skip
-_VERSIONS = frozenset({".python-version", ".ruby-version", ".node-version", ".nvmrc", ".java-version", ".go-version"})
+_VERSIONS = frozenset((
+    ".python-version", ".ruby-version", ".node-version", ".nvmrc", ".java-version", ".go-version",
+    ".bazelversion", ".terraform-version", ".opentofu-version", ".sdkmanrc",
+))  # fmt: skip
 # `core.hooksPath` of the owner may lead to any folder, where git runs the files of these names.
 _HOOKS = frozenset((
     "applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg",
@@ -150,6 +158,8 @@ def consent_reason(path: str) -> str | None:
         return "has the name of a hook, which git may run"
     if names[-1] in _VERSIONS:
         return "says which interpreter runs"
+    if names[-1] in _REWRITES:
+        return "can make a program that checks files change them"
     if not _INSTALLED.isdisjoint(names):
         return "is part of what is installed for programs to run"
     return None

@@ -14,7 +14,15 @@ from sayso.core.model import ToolCall
 from sayso.errors import ConfigurationError
 from sayso.policy.shell.proof.catalogue import compiled_profile, find_command, profile_files, read_profile
 from sayso.policy.shell.proof.languages import LANGUAGES
-from sayso.policy.shell.proof.profile import CommandData, CommandProfile, ProfileError, compile_command, parse_profile
+from sayso.policy.shell.proof.profile import (
+    CommandData,
+    CommandProfile,
+    ProfileData,
+    ProfileError,
+    compile_command,
+    compile_obeys,
+    parse_profile,
+)
 
 FOLDER = Path(str(resources.files("sayso.policy.shell") / "profiles"))
 FOLDERS = sorted(FOLDER.iterdir())
@@ -43,6 +51,27 @@ def check(file: Path) -> None:
     for each in commands(data):
         assert each.language is None or each.language in LANGUAGES
         assert all(why == why.strip() and not why.endswith(".") for why in each.asks.values())
+
+
+def subcommands(data: CommandData) -> set[str]:
+    return {name.strip() for names in data.commands for name in names.split(",")}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_commands_that_obey_a_file_are_described(folder: Path) -> None:
+    for file in folder.glob("*.toml"):
+        data = parse_profile(file.read_text(encoding="utf-8"))
+        for obeyed, _, path in compile_obeys(data):
+            assert not obeyed.startswith(("/", ".."))
+            assert not data.commands or not path or path[0] in subcommands(data) or path[0].startswith("-"), (
+                file,
+                path,
+            )
+
+
+def test_a_file_that_no_command_obeys_is_a_mistake() -> None:
+    with pytest.raises(ProfileError, match="Makefile"):
+        list(compile_obeys(ProfileData(programs=["x"], source="x(1)", obeys={"Makefile": "build,"})))
 
 
 def test_a_program_has_one_profile_only() -> None:

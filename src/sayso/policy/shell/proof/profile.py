@@ -125,10 +125,11 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ProfileData(CommandData, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A profile file: the programs that it is about, and where that is known from."""
+    """A profile file: the programs that it is about, where that is known from, and which files these programs obey."""
 
     programs: list[str]
     source: str
+    obeys: dict[str, str] = {}
 
 
 GENERIC = "--help --version"
@@ -140,6 +141,17 @@ def parse_profile(text: str) -> ProfileData:
         return msgspec.toml.decode(text, type=ProfileData)
     except (msgspec.DecodeError, ValueError) as error:
         raise ProfileError(str(error)) from error
+
+
+def compile_obeys(data: ProfileData) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:
+    """Yield each file that the programs obey, with the program (None: each) and the words of its sub-command."""
+    for file, commands in data.obeys.items():
+        for words in map(str.split, commands.split(",")):
+            if not words:
+                raise ProfileError(f"the file {file!r} is obeyed by no command; use `any`, or name them")
+            named = words[0] in data.programs
+            path = () if words == ["any"] else tuple(words[1:] if named else words)
+            yield file, words[0] if named else None, path
 
 
 def compile_command(data: CommandData, above: CommandProfile | None = None) -> CommandProfile:

@@ -33,6 +33,22 @@ def _named_by_runner(argv: Argv) -> Argv:
     return () if command is None or command.runs is None else rest[command.runs :]
 
 
+def named_words(argv: Argv) -> Argv:
+    """Return the sub-commands and operands of a command, without its options and their values."""
+    found: list[str] = []
+    command, at = find_command(argv[0]), 1
+    while at < len(argv):
+        word = argv[at]
+        at += 1
+        if is_option(word):
+            option = command.option(word.partition("=")[0]) if command is not None else None
+            at += 1 if option is not None and option.arity == "=" and "=" not in word else 0
+        else:
+            found.append(word)
+            command = command.commands.get(word, command) if command is not None else None
+    return tuple(found)
+
+
 def _enter(argv: Argv) -> tuple[CommandProfile | None, Argv]:
     """Return the innermost sub-command that these words name, and its operands with what follows them."""
     command = find_command(argv[0])
