@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator
 from itertools import islice, pairwise
 
+from sayso.policy.shell.proof.runners import innermost_named
 from sayso.policy.shell.quoting import MARK
 from sayso.policy.shell.wrappers import (
     BUILTINS,
@@ -73,6 +74,8 @@ _TAKES_SCRIPT = {
     "flock": (0, 1),
     "sg": (1, 1),
 }
+_CALLS = frozenset({"npx", "pnpx", "npm", "pnpm", "yarn", "bunx", "nix-shell", "nix", "devbox", "mise"})
+_CALL_OPTIONS = frozenset({"-c", "--call", "--run", "--command", "--shell-mode"})  # their value is a script
 _EXECUTES = frozenset({"-x", "--exec", "-X", "--exec-batch"})  # of fd
 
 
@@ -89,8 +92,8 @@ def _by_program() -> dict[str, list[tuple[list[str], int]]]:
 _BEHIND = _by_program()
 # Every name that this module knows.
 _RUNS_OTHERS = frozenset({
-    *WRAPPERS, *SHELLS, *BUILTINS, *_RUNS_SUFFIX, *_BEHIND, *_TAKES_SCRIPT, "find", "fd", "fdfind", "git", "eval",
-    "source", ".", "at", "batch", "test", "[", "[[",
+    *WRAPPERS, *SHELLS, *BUILTINS, *_RUNS_SUFFIX, *_BEHIND, *_TAKES_SCRIPT, *_CALLS, "find", "fd", "fdfind", "git",
+    "eval", "source", ".", "at", "batch", "test", "[", "[[",
 })  # fmt: skip
 _ORDINARY = re.compile(r"(?!ld-|ld\.|python)[\w.+-]+")
 _GIT_RUNNERS = frozenset({"rebase", "filter-branch", "submodule", "bisect"})
@@ -116,7 +119,7 @@ def runs_only_itself(argv: Argv) -> bool:
     """Whether the command runs no other one, and no script."""
     name = name_of(argv)
     if name not in _RUNS_OTHERS and _ORDINARY.fullmatch(name):
-        return True
+        return innermost_named(argv) == argv
     if name == "git":
         return not any("!" in word or word in _GIT_RUNNERS for word in argv)
     return with_inner_commands(argv) == [argv] and not (is_shell(argv) or reads_input(argv) or scripts_in(argv))
@@ -137,9 +140,11 @@ def _direct_inner_commands(argv: Argv) -> list[Argv] | None:
         flags = _FLAGS.get(name, frozenset())
         return [each for path, operands in _BEHIND[name] for each in _commands_behind(argv, path, operands, flags)]
     try:
-        return [command.argv for command in wrapped_commands(argv)]
+        inside = [command.argv for command in wrapped_commands(argv)]
     except UnknownOption:
         return None
+    named = innermost_named(argv)  # of a runner that only its profile knows
+    return [*inside, named] if named != argv and named not in inside else inside
 
 
 def any_suffix(argv: Argv) -> list[Argv]:
@@ -230,6 +235,8 @@ def scripts_in(argv: Argv) -> list[str]:
         return list(islice(_split_strings(rest), _MOST_SPLIT))
     if name == "git":
         return list(_git_scripts(argv))
+    if name in _CALLS:
+        return [value for option, value in pairwise(_split_values(rest)) if option in _CALL_OPTIONS]
     if name in {"test", "[", "[[", "printf"}:
         return [word for word in rest if "[" in word and MARK.search(word)]  # an index
     if name in _TAKES_SCRIPT:
@@ -237,6 +244,12 @@ def scripts_in(argv: Argv) -> list[str]:
         joined = [" ".join(argv[at : at + _LONGEST]) for at in starts]
         return [word for word in rest if _BLANK.search(word)] + joined
     return _builtin_scripts(argv) if name in BUILTINS else []
+
+
+def _split_values(words: Argv) -> Iterator[str]:
+    """Yield the words, with the values of `--call=TEXT` as words of their own."""
+    for word in words:
+        yield from word.split("=", 1) if word.startswith("--") else (word,)
 
 
 def _split_strings(words: Argv) -> Iterator[str]:

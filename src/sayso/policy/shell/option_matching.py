@@ -6,6 +6,7 @@ anywhere, and the word behind one may be its value.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -16,17 +17,21 @@ from sayso.policy.shell import spellings
 from sayso.policy.shell.inner_commands import own_length
 from sayso.policy.shell.proof.catalogue import find_command
 from sayso.policy.shell.proof.profile import CommandProfile
-from sayso.policy.shell.wrappers import WRAPPERS, Argv
+from sayso.policy.shell.wrappers import INTERPRETERS, SHELLS, WRAPPERS, Argv, word_set
 
 _BUNDLE = re.compile(r"[A-Za-z0-9]+")
 _NAME = re.compile(r"^[^=:]+")
 _LETTERS = re.compile(r"-[a-z]+")
+_PUSHES_ALL = frozenset({"--all", "--mirror", "--branches"})
+_KIND = re.compile(r"[a-z][a-z.]*/[\w.-]+")
+_PLACE = re.compile(r"[/:]")
 _LONGEST_BUNDLE = 5  # letters: a longer word behind one dash is a name
 _SHORTEST = 3  # `--o` may stand for `--output`
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _HAS_KINDS = frozenset({"kubectl", "oc"})
 _HAS_HOSTS = frozenset({"ssh", "mosh", "sftp"})
 _OTHER_NAMES = _HAS_KINDS | _HAS_HOSTS | spellings.SHORT_NAMES  # programs that take other words for a name
+_FIRST_COUNTS = word_set("run run-script rum urn task start exec x dlx")  # behind their first operand stand its own
 _BOOLEANS = frozenset({"true", "false"})  # they may stand behind an option that takes no value
 
 
@@ -38,6 +43,9 @@ class LooseRule(msgspec.Struct, frozen=True):
     others: Argv  # the words behind the first option: values or operands
     letters: spellings.Letters
     valued: str  # the letters whose value may follow in the same word
+    command: CommandProfile | None = None  # the sub-command, where its operands may stand in any order
+    operands: Argv = ()
+    same: dict[str, Argv] = {}  # of each option, its other long names
 
 
 def loosen(words: Argv) -> LooseRule:
@@ -46,22 +54,70 @@ def loosen(words: Argv) -> LooseRule:
     first = next((at for at, word in enumerate(rest) if _is_option(word)), len(rest))
     path, behind = tuple(rest[:first]), rest[first:]
     options = tuple(filter(_is_option, behind))
+    known = _enter(program, path)
+    depth = len(path) if known is None or not _is_unordered(program, path, known[0]) else known[1]
     command = (program, *path[:1])
     return LooseRule(
         program=program,
-        forms=tuple((names, (*extra, *options)) for names, extra in _spellings_of(program, path)),
+        forms=tuple((names, (*extra, *options)) for names, extra in _spellings_of(program, path[:depth])),
         others=tuple(word for word in behind if not _is_option(word)),
-        letters={} if program in spellings.ONE_DASH else spellings.letters_of(command),
+        letters={} if program in spellings.ONE_DASH else _letters_of(command, known[0] if known else None),
         valued=spellings.VALUED.get(" ".join(command), ""),
+        command=known[0] if known else None,
+        operands=path[depth:],
+        same=_other_names(known[0], options) if known else {},
     )
+
+
+def _enter(program: str, path: Argv) -> tuple[CommandProfile, int] | None:
+    """Return the sub-command that these words name, and how many of them do; None if no profile knows the program."""
+    command = find_command(program)
+    if command is None:
+        return None
+    for at, word in enumerate(path):
+        if word not in command.commands or (program, path[:at]) == ("git", ("push",)):  # its remotes are operands
+            return command, at
+        command = command.commands[word]
+    return command, len(path)
+
+
+def _is_unordered(program: str, path: Argv, command: CommandProfile) -> bool:
+    """Whether the words behind the sub-command are operands, of which each counts wherever it stands."""
+    if program in _HAS_HOSTS or any(program in known for known in (WRAPPERS, SHELLS, INTERPRETERS)):
+        return False
+    runs = command.runs is not None or command.ordered or not _FIRST_COUNTS.isdisjoint(path)
+    return not runs and (not command.commands or command.starts)
+
+
+def _letters_of(command: Argv, profile: CommandProfile | None) -> spellings.Letters:
+    """Return the long forms of the letters: those of the tables, and what a profile adds."""
+    found = dict(spellings.letters_of(command))
+    for name, option in profile.options.items() if profile is not None else ():
+        longs = [(each,) for each in option.names if each.startswith("--")]
+        if len(name) == 2 and longs:  # noqa: PLR2004 - a letter
+            found[name[1]] = [*found.get(name[1], ()), *longs]
+    return found
+
+
+def _other_names(command: CommandProfile, options: Argv) -> dict[str, Argv]:
+    known = {option: command.option(option.partition("=")[0]) for option in options if option.startswith("--")}
+    return {
+        name: tuple(each for each in option.names if each.startswith("--") and each != name)
+        for name, option in known.items()
+        if option is not None
+    }
 
 
 def may_match(rule: LooseRule, argv: Argv) -> bool:
     """Whether a command may match the rule; its program has the canonical name."""
     words = argv[1:]
+    if rule.program in _HAS_KINDS:  # `kubectl delete ns/prod`
+        words = tuple(each for word in words for each in (word.split("/") if _KIND.fullmatch(word) else (word,)))
     named = [options for names, options in rule.forms if _begins_with(rule.program, names, words)]
+    if not named or not all(_has_operand(rule, each, words) for each in rule.operands):
+        return False
     if not any(named):
-        return bool(named) and _has_others(rule, words)
+        return _has_others(rule, words)
     own = words[: own_length(argv, rule.forms[0][0]) - 1]  # the rest are words of what it runs
     return any(all(_has_option(rule, each, own) for each in options) for options in named) and _has_others(rule, words)
 
@@ -77,8 +133,41 @@ def _is_option(word: str) -> bool:
 def _holds(other: str, word: str) -> bool:
     """Whether the word is this one, or an option with it as value."""
     if not _is_option(word):
-        return word == other
-    return word.partition("=")[2] == other or (not word.startswith("--") and word[2:].endswith(other))
+        return is_same_word(other, word)
+    value = word.partition("=")[2]
+    return (value != "" and is_same_word(other, value)) or (
+        not word.startswith("--") and word[2:].lower().endswith(other.lower())
+    )
+
+
+def is_same_word(name: str, word: str) -> bool:
+    """Whether two words may mean the same, as values that ignore case (`-X delete`), or as paths (`./x`, `a/../x`)."""
+    if name.lower() == word.lower():
+        return True
+    if ("/" not in word and "/" not in name) or "://" in word:
+        return False
+    wanted, path = posixpath.normpath(name), posixpath.normpath(word)
+    if wanted[:1] != "/" and path[:1] == "/":
+        return path.endswith(f"/{wanted}")
+    return path == wanted or (path.startswith("../") and wanted.endswith(f"/{path.replace('../', '')}"))
+
+
+def _has_operand(rule: LooseRule, name: str, words: Argv) -> bool:
+    """Whether one of the words is this operand; the value of an option is none, unless it can only be a place."""
+    pushes = rule.program == "git" and rule.forms[0][0][:1] == ("push",)
+    for before, word in pairwise(("", *words)):
+        option = rule.command.option(before) if rule.command is not None and _is_option(before) else None
+        is_value = option is not None and option.arity == "=" and not _PLACE.search(name)
+        if not is_value and (_holds(name, word) or _is_name(rule.program, word, name)):
+            return True
+        if pushes and (_branch_of(word) == _branch_of(name) or word in _PUSHES_ALL):
+            return True
+    return False
+
+
+def _branch_of(word: str) -> str:
+    """Return the branch that a refspec writes: `+HEAD:refs/heads/main`."""
+    return word.removeprefix("+").rpartition(":")[2].removeprefix("refs/heads/")
 
 
 # Sub-commands.
@@ -136,7 +225,8 @@ def _is_name(program: str, word: str, name: str) -> bool:
         return _host_of(word) == _host_of(name)
     if program in _HAS_KINDS:  # `kubectl delete deploy/x`, `kubectl delete po,svc x`
         kind = spellings.KINDS.get(name, name)
-        return any(spellings.KINDS.get(each, each) == kind for each in word.lower().partition("/")[0].split(","))
+        kinds = (each.partition(".")[0] for each in word.lower().partition("/")[0].split(","))
+        return any(spellings.KINDS.get(each, each) == kind for each in kinds)
     return bool(word) and name.startswith(word) and word not in spellings.NAMES.get(program, ())
 
 
@@ -160,6 +250,8 @@ def _has_option(rule: LooseRule, option: str, words: Argv) -> bool:
     """Whether the words may hold an option of the rule, in another spelling."""
     if option in words or option == "--":
         return option in words
+    if any(_has_option(rule, each, words) for each in rule.same.get(option, ())):
+        return True
     name, equals, value = option.partition("=")
     if equals:
         return _has_value(rule, name, value, words)
@@ -177,7 +269,7 @@ def _has_option(rule: LooseRule, option: str, words: Argv) -> bool:
 
 def _has_value(rule: LooseRule, name: str, value: str, words: Argv) -> bool:
     return any(
-        (value == following or _holds(value, word)) and _has_option(rule, name, (word.partition("=")[0],))
+        (is_same_word(value, following) or _holds(value, word)) and _has_option(rule, name, (word.partition("=")[0],))
         for word, following in pairwise((*words, ""))
         if _is_option(word)
     )
@@ -185,12 +277,22 @@ def _has_value(rule: LooseRule, name: str, value: str, words: Argv) -> bool:
 
 def _options_in(rule: LooseRule, words: Argv) -> list[str]:
     found = list(dict.fromkeys(filter(_is_option, words)))
+    for option, implied in spellings.IMPLIED.get(rule.program, ()):
+        if any(_gives(rule.program, option, word) for word in found):
+            found += implied
     if rule.program == "tar" and words and not _is_option(words[0]):
         found.append(f"-{words[0]}")  # its first word may be a bundle without the dash
     if rule.program == "git" and rule.forms[0][0][:1] == ("push",):
         found += ["--force" for word in words if word.startswith("+")]
         found += ["--delete" for word in words if word.startswith(":") and word != ":"]
     return found
+
+
+def _gives(program: str, option: str, word: str) -> bool:
+    """Whether the word is this option, perhaps with a value, or a bundle with this letter."""
+    if option.startswith("--"):
+        return word == option or word.startswith(f"{option}=")
+    return not word.startswith("--") and option[1] in word[1:] and _is_bundle(program, word)
 
 
 def _is_bundle(program: str, option: str) -> bool:

@@ -11,7 +11,10 @@ import re
 
 from sayso.policy.shell.wrappers import Argv, name_of, word_set
 
-_PROGRAMS: dict[str, Argv] = {"docker-compose": ("docker", "compose"), "gmake": ("make",), "nodejs": ("node",)}
+_PROGRAMS: dict[str, Argv] = {
+    "docker-compose": ("docker", "compose"), "gmake": ("make",), "nodejs": ("node",), "mvnw": ("mvn",),
+    "gradlew": ("gradle",), "ncat": ("nc",), "netcat": ("nc",), "gsed": ("sed",), "gtar": ("tar",),
+}  # fmt: skip
 _PIP = re.compile(r"pip3(\.[0-9]+)?")
 
 # Programs whose options are words behind one dash (`find -delete`), not bundles of letters.
@@ -151,11 +154,34 @@ _LETTERS: dict[str, str] = {
     "apt-get": "y=yes y=assume-yes s=simulate s=dry-run d=download-only f=fix-broken",
     "pacman": "S=sync R=remove U=upgrade Q=query D=database s=search u=sysupgrade y=refresh n=nosave",
     "crontab": "r= e= l=",
+    "tail": "f=follow F=follow",
+    "tsc": "b=build p=project w=watch",
+    "useradd": "o=non-unique m=create-home",
     "gh": "R=repo f=field F=raw-field X=method H=header d=delete-branch s=squash m=merge r=rebase",
 }
 _LETTERS["podman"], _LETTERS["apt"], _LETTERS["chgrp"] = _LETTERS["docker"], _LETTERS["apt-get"], _LETTERS["chown"]
 # Long options with another name.
 ONE_OPTION = {"--net": "--network", "--assume-yes": "--yes", "--location=global": "--global", "--staged": "--cached"}
+# Options that include what another one does.
+IMPLIED: dict[str, list[tuple[str, list[str]]]] = {
+    program: [(option, implied.split()) for option, _, implied in (each.partition(" ") for each in text.split("; "))]
+    for program, text in {
+        "curl": (
+            "--data-raw --data -d; --data-binary --data -d; --data-urlencode --data -d; --data-ascii --data -d; "
+            "--json --data -d; -O --output -o; --remote-name --output -o; --remote-name-all --output -o; "
+            "-J --output -o; --output-dir --output -o"
+        ),
+        "rsync": (
+            "--del --delete; --delete-before --delete; --delete-during --delete; --delete-delay --delete; "
+            "--delete-after --delete; --delete-excluded --delete; --delete-missing-args --delete; -a -r; --archive -r"
+        ),
+        "cp": "-a -r; --archive -r",
+        "rm": "--interactive=never --force -f",
+        "ruff": "--fix-only --fix; --unsafe-fixes --fix",
+        "wget": "-m -r; --mirror -r",
+        "apt-get": "--force-yes -y --yes",
+    }.items()
+}
 # Letters whose value may follow in the same word, so that the rest of it are no letters.
 VALUED = {"git commit": "mFCct", "git tag": "mFu", "git merge": "mFsX", "git stash": "m"}
 

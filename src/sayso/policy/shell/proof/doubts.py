@@ -198,7 +198,8 @@ class _Reader:
         again = next((each for each in names if each in self._said), None)
         if again is not None and value is not None and value != self._said[again]:
             return self._doubt(start, f"{name} {value} takes back what the rule says ({again} {self._said[again]})")
-        opposite = next((own for own in self._said if _negates(name, own) or _negates(own, name)), None)
+        taken = self._command.opposites.get(name, ())
+        opposite = next((own for own in self._said if own in taken or _negates(name, own) or _negates(own, name)), None)
         return self._doubt(start, f"{name} takes back what the rule says ({opposite})") if opposite else None
 
     def _is_own(self, at: int) -> bool:
@@ -352,7 +353,7 @@ def _fits(shape: re.Pattern[str] | None, word: str) -> bool:
 def _negates(name: str, own: str) -> bool:
     """Whether one option is the other with a `no`, perhaps abbreviated."""
     negated = name.removeprefix("--no-")
-    return negated not in {"", name} and own.startswith(f"--{negated}")
+    return negated not in {"", name} and (own.startswith(f"--{negated}") or own == f"-{negated}")
 
 
 def _is_number(word: str) -> bool:

@@ -81,6 +81,7 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     joins: bool = False
     after: Options | None = None  # the options behind `--`; None: they ask
     after_operands: bool = False
+    opposites: Mapping[str, frozenset[str]] = {}  # of each option, those that it takes back
     why: str | None = None
     commands: Mapping[str, CommandProfile] = {}
     language: str | None = None
@@ -116,6 +117,7 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     runs_option: str = ""
     joins: bool = False
     after: str | None = None
+    opposites: list[str] = []
     why: str | None = None
     language: str | None = None
     commands: dict[str, CommandData] = {}
@@ -187,6 +189,7 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
         joins=data.joins,
         after=None if after in {None, "operands"} else dict(_parse_options(after or "", values)),
         after_operands=after == "operands",
+        opposites={**(above.opposites if above else {}), **_opposites(data.opposites)},
         why=data.why,
         language=data.language,
         starts=data.operands is not None,
@@ -208,6 +211,16 @@ def shape(text: str) -> re.Pattern[str] | None:
         return re.compile(pattern)
     except re.error as error:
         raise ProfileError(f"{text!r} is no regular expression: {error}") from error
+
+
+def _opposites(groups: Iterable[str]) -> Mapping[str, frozenset[str]]:
+    """Return which options each one takes back: all of the other names in its groups, but its own."""
+    found: dict[str, frozenset[str]] = {}
+    for options in ([each.split(",") for each in group.split()] for group in groups):
+        every = frozenset(name for names in options for name in names)
+        for names in options:
+            found.update({name: found.get(name, frozenset()) | every - frozenset(names) for name in names})
+    return found
 
 
 def _value_shapes(values: Mapping[str, str]) -> dict[str, re.Pattern[str] | None]:
