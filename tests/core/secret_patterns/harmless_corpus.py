@@ -350,6 +350,7 @@ DATA: list[Any] = [
     "permissions:\n  id-token: write\n  contents: read", "ok  \tgithub.com/acme/app/token\t0.012s",
     "pk_test_publishable keys are public", "aws ssm put-parameter --name /a/b --type String --value eu-central-1",
     "net use * /delete", "poetry config virtualenvs.in-project true", "the pw is set by the installer",
+    "the requirepass option of redis", "cargo login asks for a token", "mc alias list",
 ]  # fmt: skip
 
 

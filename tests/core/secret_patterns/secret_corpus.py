@@ -331,6 +331,13 @@ VALUES: list[tuple[str, Any, str]] = [
     ("share, user last", {"command": f"net use \\\\srv\\share {RANDOM} /user:ann"}, RANDOM),
     ("spoken pw", {"text": f"the root pw is: {RANDOM}"}, RANDOM),
     ("poetry", {"command": f"poetry config pypi-token.pypi {RANDOM}"}, RANDOM),
+    ("ldap, in one word", {"command": f"ldapsearch -x -w{RANDOM} -b dc=x"}, RANDOM),
+    ("twine, in one word", {"command": f"twine upload -p{RANDOM} dist/a.whl"}, RANDOM),
+    ("key's passphrase", {"command": f"ssh-keygen -p -P {RANDOM} -f key"}, RANDOM),
+    ("etcd", {"command": f"etcdctl --user root:{RANDOM} get a"}, RANDOM),
+    ("cargo", {"command": f"cargo login {RANDOM}"}, RANDOM),
+    ("redis, as a setting", {"content": f"requirepass {RANDOM}"}, RANDOM),
+    ("minio", {"command": f"mc alias set m http://h admin {RANDOM}"}, RANDOM),
     ("key that is a secret", {f"sk-proj-{RANDOM}": 1}, RANDOM),
 ]  # fmt: skip
 SECRETS = [*_in_places(), *LINES_OF_TEXT, *VALUES]

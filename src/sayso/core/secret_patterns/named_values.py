@@ -20,7 +20,7 @@ NAME_HINTS = (
     "srf", "kennwort", "contrase", "senha",
 )  # fmt: skip
 SCHEME_HINTS = ("identified", "basic ", "ssws", "bot ")
-SET_HINTS = (" set", "setx", "literal", "kv put", " config")
+SET_HINTS = (" set", "setx", "literal", "kv put", "poetry config", "composer config", "pdm config")
 
 _NAMED = re.compile(
     r"(?<![\w.$-])(?P<name>[\w.$-]++)(?P<close>[\\\"'`\]]{0,5})(?P<gap>[ \t]{0,4})"

@@ -20,8 +20,11 @@ _ENDS = re.compile(r"[;|&\n(]")
 # Letter, and the programs that take a password behind it; `+` if it is glued to the letter.
 _PASSWORD = {
     "p+": "mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlsh mariadb mariadb-dump mariadb-admin 7z rar unrar",
-    "p": "sshpass login mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh rdesktop useradd usermod",
-    "P": "sqlcmd bcp isql zip unzip mosquitto_pub mosquitto_sub ipmitool",
+    "p": (
+        "sshpass login twine snowsql mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh rdesktop "
+        "useradd usermod"
+    ),
+    "P": "sqlcmd bcp isql zip unzip mosquitto_pub mosquitto_sub ipmitool ssh-keygen",
     "a": "redis-cli",
     "w": "ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd add-generic-password add-internet-password",
     "N": "ssh-keygen",
@@ -33,11 +36,15 @@ _PASSWORD = {
 _WITH_USER = {
     "u": (":", "curl wget2 curlie"),
     "U": (":", "curl curlie"),
-    "user": (":", "curl curlie"),
+    "user": (":", "curl curlie etcdctl"),
     "proxy-user": (":", "curl curlie"),
     "a": (":", "http https httpie xh xhs"),
     "auth": (":", "http https httpie xh xhs"),
 }
+# Programs that take a password in the same word as its letter.
+_GLUED = frozenset(
+    {"sshpass", "unzip", "zip", "twine", "sqlcmd", "bcp", "ldapsearch", "ldapmodify", "ldapadd", "ldapdelete"}
+)
 _USER_BEFORE = {"u": (",", "lftp"), "U": ("%", "smbclient rpcclient net winexe")}
 _PROGRAMS = {letter: frozenset(names.split()) for letter, names in _PASSWORD.items()}
 _BY_MARK = [names.split() for _, names in (*_WITH_USER.values(), *_USER_BEFORE.values())]
@@ -53,6 +60,9 @@ _ELSEWHERE = re.compile(
     r"|\bhtpasswd[ \t]{1,4}-\w{0,6}b\w{0,6}[ \t]{1,4}\S{1,200}[ \t]{1,4}\S{1,80}[ \t]{1,4}(?P<htpasswd>\S+)"
     r"|\b(?:add_user|change_password)[ \t]{1,4}\S{1,80}[ \t]{1,4}(?P<rabbit>\S+)"
     r"|\bvault[ \t]{1,4}login[ \t]{1,4}(?P<vault>[^\s-]\S+)"
+    r"|\bcargo[ \t]{1,4}login[ \t]{1,4}(?P<crates>(?=\S{0,80}\d)\S+)"
+    r"|(?:\A|(?<=\n)|(?<=set ))(?:requirepass|masterauth)[ \t]{1,4}(?P<redis>\S+)"
+    r"|\bmc[ \t]{1,4}alias[ \t]{1,4}set(?:[ \t]{1,4}\S{1,120}){3}[ \t]{1,4}(?P<alias>[^\s-]\S*)"
     r"|\bwpa_passphrase[ \t]{1,4}\S{1,80}[ \t]{1,4}(?P<wpa>\S+)"
     r"|\bnet[ \t]{1,4}user[ \t]{1,4}\w{1,80}[ \t]{1,4}(?P<windows>[^\s/]\S*)"
     r"|\bnet[ \t]{1,4}use[ \t][^\n|;]{0,120}?/user:\S{1,80}[ \t]{1,4}(?P<share>[^\s/]\S*)"
@@ -69,18 +79,9 @@ _ELSEWHERE = re.compile(
     r"|\b[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:(?P<pgpass>[^\s\"'>]+)(?=[^\n]{0,40}\.pgpass)"
 )
 COMMAND_HINTS = (
-    "pass",
-    "login",
-    "echo ",
-    "vault",
-    "net use",
-    "securestring",
-    "/p:",
-    "sqlplus",
-    "add_user",
-    "secret",
-    "<<<",
-)
+    "pass", "login", "echo ", "vault", "net use", "securestring", "masterauth", "alias set", "/p:", "sqlplus",
+    "add_user", "secret", "<<<",
+)  # fmt: skip
 
 
 def find_in_commands(text: str, lower: str) -> Iterator[Span]:
@@ -119,7 +120,7 @@ def _password_start(letter: str, gap: bool, words: frozenset[str], value: str) -
     """Return where the password begins in an option's value; `None` if this program has none there."""
     if not gap and letter == "p" and words & _PROGRAMS["p+"]:
         return 0
-    if words & _PROGRAMS.get(letter, frozenset()) and (gap or words & {"sshpass", "unzip", "zip"}):
+    if words & _PROGRAMS.get(letter, frozenset()) and (gap or words & _GLUED):
         return 0
     for table in (_WITH_USER, _USER_BEFORE):
         mark, programs = table.get(letter, ("", ""))
