@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
@@ -42,6 +42,7 @@ _SHOWN = 60
 _MOST_REMEMBERED = 4
 _LONGEST_SCANNED = 100_000
 _NOWHERE = "/dev/null"
+_PIPES = frozenset({"|", "|&"})
 _FOUND = "found"  # the expansion of `{}` by find
 
 
@@ -53,6 +54,14 @@ class Finding(NamedTuple):
     reason: str
     rule: Rule
     expires: float | None = None
+
+
+class _Setting(NamedTuple):
+    """What a command stands in: the text that is shown for it, what bash expands, and whether it is given input."""
+
+    shown: str
+    expands: frozenset[str] = frozenset()
+    fed: bool = False
 
 
 RuleReach = tuple[ShellRule, int]  # a rule, and how many of its words apply to the current command
@@ -199,13 +208,14 @@ class ShellRules:
 
     # Proof: commands that may run.
 
-    def _judge_proven(self, line: str, depth: int) -> tuple[list[Finding], Sequence[Part]]:
+    def _judge_proven(self, line: str, depth: int, *, fed: bool = False) -> tuple[list[Finding], Sequence[Part]]:
         """Judge the commands of a line, and return them too if they can be proven."""
         try:
             parts = lex(line, expand=self._expand)
         except NotProvable as problem:
             return [self._unproven_finding(line, problem)], ()
-        found = [finding for part in parts for finding in self._judge_part(part, depth)]
+        given = zip(parts, _fed_parts(parts, fed=fed), strict=True)
+        found = [finding for part, each in given for finding in self._judge_part(part, depth, fed=each)]
         moving = _changes_folder(parts)
         if moving is not None:
             reason = "it changes the folder for what follows, and programs obey files that lie there"
@@ -227,11 +237,11 @@ class ShellRules:
         except TooComplex:
             return False
 
-    def _judge_part(self, part: Part, depth: int) -> list[Finding]:
+    def _judge_part(self, part: Part, depth: int, *, fed: bool = False) -> list[Finding]:
         shown = _short(part.text)
         found = self._judge_setup(part, shown)
         if part.argv:
-            found += self._judge_command(part.argv, shown, part.expands, depth)
+            found += self._judge_command(part.argv, _Setting(shown, part.expands, fed), depth)
         elif part.redirects and not part.assignments:
             found.append(Finding(shown, "required", "a redirection without a command", self.rule))
         return found
@@ -242,9 +252,9 @@ class ShellRules:
         return found + [each for redirect in part.redirects for each in self._judge_redirection(redirect, shown)]
 
     def _judge_command(
-        self, argv: Argv, shown: str, expands: frozenset[str], depth: int, above: Sequence[RuleReach] = ()
+        self, argv: Argv, setting: _Setting, depth: int, above: Sequence[RuleReach] = ()
     ) -> list[Finding]:
-        argv = self._normalise_name(argv)
+        argv, shown, expands = self._normalise_name(argv), setting.shown, setting.expands
         rules = [*((each, len(each.words)) for each in self._matching(argv)), *above]
         if not rules:
             # If rules name the program, its sub-command is what no rule names.
@@ -257,51 +267,56 @@ class ShellRules:
         if not all(expands - {_FOUND} <= each.expands for each in equal):
             found.append(Finding(shown, "required", "its operands are expanded to something else", strictest.rule))
         if strictest.approval == "none":
-            found += self._judge_tail(argv, shown, expands, rules)
-        return [*found, *self._judge_inner_commands(argv, shown, expands, depth, rules)]
+            found += self._judge_tail(argv, setting, rules)
+        return [*found, *self._judge_inner_commands(argv, setting, depth, rules)]
 
-    def _judge_tail(self, argv: Argv, shown: str, expands: frozenset[str], rules: Sequence[RuleReach]) -> list[Finding]:
+    def _judge_tail(self, argv: Argv, setting: _Setting, rules: Sequence[RuleReach]) -> list[Finding]:
         """Judge the words behind those of the rules: one rule has to cover all of them."""
+        shown, expands, fed = setting
         if expands and runs_others(argv):
             return [Finding(shown, "required", "its operands may become options, or what it runs", self.rule)]
         found: list[Finding] = []
         for rule, reach in sorted(rules, key=lambda each: -each[1]):
-            doubt = find_doubt(argv, Coverage(reach, rule.options, rule.every_option), expands=bool(expands))
+            coverage = Coverage(reach, rule.options, rule.every_option)
+            doubt = find_doubt(argv, coverage, expands=bool(expands), fed=fed)
             if doubt is None:
                 return []
             found.append(Finding(shown, "required", str(doubt), rule.rule))
         return found[:1]
 
     def _judge_inner_commands(
-        self, argv: Argv, shown: str, expands: frozenset[str], depth: int, rules: Sequence[RuleReach]
+        self, argv: Argv, setting: _Setting, depth: int, rules: Sequence[RuleReach]
     ) -> list[Finding]:
         """Judge the inner commands of this one."""
+        shown = setting.shown
         if depth >= _DEEPEST:
             return [Finding(shown, "required", "commands inside commands, too deep to follow", self.rule)]
         script = script_of(argv)
         if script is not None:
-            return self._judge_proven(script, depth + 1)[0]
+            return self._judge_proven(script, depth + 1, fed=setting.fed)[0]
         if hides_script(argv):
             return [Finding(shown, "required", "a shell is given a script that cannot be read here", self.rule)]
         try:
             inside = wrapped_commands(argv)
         except UnknownOption as problem:
             return [Finding(shown, "required", str(problem), self.rule)]
-        return [finding for each in inside for finding in self._judge_inner_command(each, shown, expands, depth, rules)]
+        return [finding for each in inside for finding in self._judge_inner_command(each, setting, depth, rules)]
 
     def _judge_inner_command(
-        self, each: InnerCommand, shown: str, expands: frozenset[str], depth: int, rules: Sequence[RuleReach]
+        self, each: InnerCommand, setting: _Setting, depth: int, rules: Sequence[RuleReach]
     ) -> list[Finding]:
+        shown = setting.shown
         found = [self._judge_assignment(word, shown) for word in each.assignments]
         if each.adds and (runs_others(each.argv) or not is_closed(each.argv)):
             reason = f"{_short(each.argv[0])!r} is given arguments that nobody knows yet"
             found.append(Finding(shown, "required", reason, self.rule))
         argv = each.argv
         if each.finds:  # paths that begin where it looks, so never with a dash
-            argv, expands = tuple(word.replace("{}", "./*") for word in argv), expands | {_FOUND}
+            argv = tuple(word.replace("{}", "./*") for word in argv)
+            setting = setting._replace(expands=setting.expands | {_FOUND})
         # A rule such as `sudo systemctl status` names both programs: it reaches beyond the wrapper.
         above = [(rule, reach - each.start) for rule, reach in rules if reach > each.start]
-        return [*found, *self._judge_command(argv, shown, expands, depth + 1, above)]
+        return [*found, *self._judge_command(argv, setting, depth + 1, above)]
 
     def _normalise_name(self, argv: Argv) -> Argv:
         """Normalise the name: strip a trusted folder from the program, and the pager option from git."""
@@ -362,6 +377,17 @@ class ShellRules:
         except TooComplex as problem:
             return [Finding(_short(line), doubted, str(problem), self.rule)]
         return list(asks.values())
+
+
+def _fed_parts(parts: Sequence[Part], *, fed: bool) -> Iterator[bool]:
+    """Yield for each command whether it is given standard input: by the line around it, a pipe, or from a file."""
+    piped = fed
+    for part in parts:
+        files = [
+            each.target for each in part.redirects if not each.writes and each.operator == "<" and not int(each.fd or 0)
+        ]
+        yield files[-1] != _NOWHERE if files else piped
+        piped = fed or part.operator in _PIPES
 
 
 def _changes_folder(parts: Sequence[Part]) -> Part | None:

@@ -53,15 +53,16 @@ class Coverage(NamedTuple):
         return self._replace(words=max(0, self.words - start))
 
 
-def find_doubt(argv: Argv, coverage: Coverage, *, expands: bool = False) -> Doubt | None:
+def find_doubt(argv: Argv, coverage: Coverage, *, expands: bool = False, fed: bool = False) -> Doubt | None:
     """Return the first word that is not proven harmless, if there is one.
 
     Args:
         argv: the command.
         coverage: of the rule.
         expands: words with `*`, `?` or `[` stand for any number of paths.
+        fed: the line gives it standard input, by a pipe or from a file.
     """
-    return _Reader(argv, coverage, expands=expands).read()
+    return _Reader(argv, coverage, expands=expands, fed=fed).read()
 
 
 def is_closed(argv: Argv) -> bool:
@@ -74,13 +75,22 @@ class _Reader:
     """Reads one command as its program does, word by word."""
 
     def __init__(
-        self, argv: Argv, coverage: Coverage, before: Argv = (), *, depth: int = 0, expands: bool = False
+        self,
+        argv: Argv,
+        coverage: Coverage,
+        before: Argv = (),
+        *,
+        depth: int = 0,
+        expands: bool = False,
+        fed: bool = False,
     ) -> None:
         self._argv = argv
         self._coverage = coverage
         self._before = before  # the words of the runner in front of this command
         self._depth = depth
         self._expands = expands
+        self._fed = fed
+        self._runs_inner = False  # which reads what it is fed
         self._name = name_of(argv)
         self._command = find_command(argv[0]) or UNKNOWN
         self._at = 1
@@ -287,6 +297,7 @@ class _Reader:
     def _read_inner(self, argv: Argv, start: int) -> Doubt | None:
         """Judge the command that this one runs by its name."""
         self._at = len(self._argv)
+        self._runs_inner = True
         option = argv[0].partition("=")[0] if is_option(argv[0]) else None
         if option and not self._is_own(start) and not self._is_listed((option,)):
             return self._option_doubt(argv[0], option, f"is an option for what `{self._name}` runs")
@@ -303,9 +314,11 @@ class _Reader:
         if self._command.joins:
             inner = tuple(" ".join(argv).split())
             coverage = coverage._replace(words=len(" ".join(argv[:loose]).split()))
+        if not inner:
+            return None
         before = (*self._before, *self._argv[:start])
-        reader = _Reader(inner, coverage, before, depth=self._depth + 1, expands=self._expands) if inner else None
-        return reader.read() if reader else None
+        reader = _Reader(inner, coverage, before, depth=self._depth + 1, expands=self._expands, fed=self._fed)
+        return reader.read()
 
     def _missing(self) -> Doubt | None:
         command = self._command
@@ -313,7 +326,18 @@ class _Reader:
             return self._doubt(len(self._argv) - 1, command.needs_why or f"{self._name} does more than it shows")
         if command.operands_need and self._loose_operand and self._given.isdisjoint(command.operands_need):
             return self._doubt(len(self._argv) - 1, command.operands_why or f"{self._loose_operand} changes something")
-        return None
+        return self._fed_commands()
+
+    def _fed_commands(self) -> Doubt | None:
+        """Doubt input that the program takes for commands, as no option or operand of the line is what it runs."""
+        command = self._command
+        if not self._fed or self._runs_inner or command.stdin is None or self._coverage.every_option:
+            return None
+        enough = command.stdin_operands is not None and self._operands >= command.stdin_operands
+        if enough or not self._given.isdisjoint(command.stdin):
+            return None
+        why = f"{self._name} runs what it reads from standard input"
+        return Doubt(self._name, shorten(why, _LONGEST_WHY), "`options: any` in the rule would allow it")
 
     # Sentences.
 

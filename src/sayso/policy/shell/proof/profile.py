@@ -85,6 +85,8 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     why: str | None = None
     commands: Mapping[str, CommandProfile] = {}
     language: str | None = None
+    stdin: frozenset[str] | None = None  # without one of these options, it runs what it reads from standard input
+    stdin_operands: int | None = None  # with so many operands, it does not
     starts: bool = False  # it has operands of its own besides its sub-commands
 
     def option(self, name: str) -> Option | None:
@@ -120,6 +122,8 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     opposites: list[str] = []
     why: str | None = None
     language: str | None = None
+    stdin: str | None = None
+    stdin_operands: int | None = None
     commands: dict[str, CommandData] = {}
     samples: dict[str, str] = {}
     trial: str | None = None
@@ -192,6 +196,8 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
         opposites={**(above.opposites if above else {}), **_opposites(data.opposites)},
         why=data.why,
         language=data.language,
+        stdin=None if data.stdin is None else _names(f"{GENERIC} {data.stdin}"),
+        stdin_operands=data.stdin_operands,
         starts=data.operands is not None,
     )
     subs = [(names, compile_command(each, command)) for names, each in data.commands.items()]
