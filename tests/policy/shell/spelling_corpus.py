@@ -309,4 +309,51 @@ CASES: dict[str, Case] = {
             "uv pip list",
         ),
     ),
+    "operands": Case(
+        ("cat", "head", "rm", "cp", "pg_dump", "psql", "sqlite3", "ls", "echo"),
+        (
+            "cat .env", "head .env", "rm -rf src", "rm src", "pg_dump prod", "psql prod", "sqlite3 ./prod.db",
+            "cp secrets/key",
+        ),
+        {
+            "path": (
+                "cat ./.env", "cat .//.env", "cat src/../.env", "cat a/.././.env", "rm -rf ./src", "rm -rf src/",
+                "rm -rf a/../src", "rm -r ./src/", "sqlite3 prod.db .tables", "sqlite3 data/../prod.db .tables",
+                "cp ./secrets/key x", "cp secrets//key x",
+            ),
+            "order": (
+                "cat README.md .env", "cat -n a ./.env", "head -n 5 .env", "rm -rf build src", "rm build src",
+                "cat -- .env", "cp x y secrets/key", "sqlite3 -readonly prod.db .tables",
+            ),
+            "value": (
+                "pg_dump -d prod", "pg_dump --dbname=prod", "pg_dump -dprod", "pg_dump -s --dbname prod",
+                "psql -d prod -c '\\dt'", "psql -dprod -l", "psql --dbname=prod -l",
+            ),
+        },
+        (
+            "cat .envrc", "cat env", "cat src/.env.example", "cat sub/.env", "rm -rf srcs", "rm -rf src/build",
+            "rm -rf ./build", "pg_dump dev", "pg_dump -d production", "psql -d dev -l", "sqlite3 test.db .tables",
+            "ls src", "ls -la ./src", "echo .env", "head -n 5 src/app.py", "cp secrets/key.pub x", "cp key x",
+        ),
+    ),
+    "abbreviated parts": Case(
+        ("php artisan", "bin/console", "redis-cli", "gcloud"),
+        (
+            "php artisan migrate:fresh", "php artisan tinker", "bin/console doctrine:schema:drop", "redis-cli flushall",
+            "gcloud compute instances delete",
+        ),
+        {
+            "short name": (
+                "php artisan migrate:f", "php artisan mig:fresh", "php artisan mi:fr --force", "php artisan tink",
+                "bin/console d:s:drop", "bin/console doc:schema:dr --force",
+            ),
+            "case": ("redis-cli FLUSHALL", "redis-cli -n 1 FlushAll", "redis-cli -h localhost flushALL async"),
+            "stage": ("gcloud beta compute instances delete x", "gcloud alpha compute instances -q delete x"),
+        },
+        (
+            "php artisan migrate", "php artisan make:factory x", "php artisan test", "php artisan m", "php artisan",
+            "bin/console d:s", "bin/console doctrine:schema:validate", "redis-cli get flush", "redis-cli info",
+            "gcloud beta compute instances list", "gcloud compute instances list",
+        ),
+    ),
 }

@@ -214,4 +214,34 @@ CASES: dict[str, Case] = {
             "tofu apply -input=false", "terraform plan -target=destroy",
         ),
     ),
+    "kinds": Case(
+        ("kubectl get", "kubectl describe", "kubectl logs", "oc get", "kubectl delete"),
+        (
+            "kubectl get secret", "kubectl describe secrets", "kubectl get hpa", "kubectl get clusterroles",
+            "kubectl get netpol", "kubectl delete pod db", "kubectl delete svc/web", "oc get secret",
+        ),
+        {
+            "group": (
+                "kubectl get secrets.", "kubectl get secrets.v1.", "kubectl get secret. x",
+                "kubectl get cm,secrets.v1.",
+                "kubectl get horizontalpodautoscalers.autoscaling", "kubectl get hpa.v2.autoscaling",
+                "kubectl get clusterroles.rbac.authorization.k8s.io", "oc get secrets.v1. x",
+            ),
+            "other name": (
+                "kubectl get SECRETS", "kubectl get horizontalpodautoscaler", "kubectl get clusterrole x",
+                "kubectl get networkpolicies", "kubectl get networkpolicy x", "kubectl get -o yaml secret",
+            ),
+            "several": (
+                "kubectl get pod/x secret/y", "kubectl get pod/x secrets/y -o yaml", "kubectl describe pod/x secret/y",
+                "kubectl delete pod web db", "kubectl delete pod/web pod/db", "kubectl delete pod/db",
+                "kubectl delete po db -n x", "kubectl delete service web", "kubectl delete services/api service/web",
+            ),
+        },
+        (
+            "kubectl get pods", "kubectl get pod/x svc/y", "kubectl describe pod/x", "kubectl get pods -n dev -o yaml",
+            "kubectl get deploy web", "kubectl logs secret-reader", "kubectl get sealedsecrets", "kubectl get cm x",
+            "kubectl get rolebindings", "kubectl get events", "oc get pods", "kubectl delete pod web",
+            "kubectl delete svc api", "kubectl logs deploy/web --tail 5",
+        ),
+    ),
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 
 import pytest
 from tests.policy.shell import spelling_corpus, spelling_corpus_services
@@ -148,3 +149,10 @@ def test_the_corpus_is_large_and_says_nothing_twice() -> None:
         assert len(lines) >= 200
         assert len(set(lines)) == len(lines)
     assert not set(spelled) & set(everyday)
+
+
+def test_a_path_is_the_same_one_from_the_root_of_the_file_system(tmp_path: Path) -> None:
+    rules = [{"pattern": "cat", "approval": "none"}, {"pattern": "cat keys/.env", "approval": "blocked"}]
+    policy = Policy.from_dict({"default": "required", "shell": {"default": "required", "rules": rules}}, base=tmp_path)
+    for path in ("keys/.env", "x/../keys/.env", "./keys/./.env"):
+        assert judge(policy, f"cat {tmp_path}/{path}").approval == "blocked"

@@ -23,14 +23,23 @@ _BUNDLE = re.compile(r"[A-Za-z0-9]+")
 _NAME = re.compile(r"^[^=:]+")
 _LETTERS = re.compile(r"-[a-z]+")
 _PUSHES_ALL = frozenset({"--all", "--mirror", "--branches"})
-_KIND = re.compile(r"[a-z][a-z.]*/[\w.-]+")
 _PLACE = re.compile(r"[/:]")
 _LONGEST_BUNDLE = 5  # letters: a longer word behind one dash is a name
 _SHORTEST = 3  # `--o` may stand for `--output`
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _HAS_KINDS = frozenset({"kubectl", "oc"})
 _HAS_HOSTS = frozenset({"ssh", "mosh", "sftp"})
-_OTHER_NAMES = _HAS_KINDS | _HAS_HOSTS | spellings.SHORT_NAMES  # programs that take other words for a name
+# Programs that take other words for a name.
+_OTHER_NAMES = (
+    _HAS_KINDS
+    | _HAS_HOSTS
+    | spellings.SHORT_NAMES
+    | spellings.SHORT_PARTS
+    | spellings.CASELESS_NAMES
+    | set(spellings.STAGES)
+)
+# Programs whose first operand is another program, a script or a host.
+_KEEPS_ORDER = _HAS_HOSTS | frozenset(WRAPPERS) | SHELLS | (INTERPRETERS - word_set("sqlite3 mysql psql"))
 _FIRST_COUNTS = word_set("run run-script rum urn task start exec x dlx")  # behind their first operand stand its own
 _BOOLEANS = frozenset({"true", "false"})  # they may stand behind an option that takes no value
 
@@ -50,7 +59,7 @@ class LooseRule(msgspec.Struct, frozen=True):
 
 def loosen(words: Argv) -> LooseRule:
     """Return the loose form of a rule's words."""
-    program, *rest = spellings.canonical_name(words)
+    program, *rest = _kinds_apart(spellings.canonical_name(words))
     first = next((at for at, word in enumerate(rest) if _is_option(word)), len(rest))
     path, behind = tuple(rest[:first]), rest[first:]
     options = tuple(filter(_is_option, behind))
@@ -83,7 +92,7 @@ def _enter(program: str, path: Argv) -> tuple[CommandProfile, int] | None:
 
 def _is_unordered(program: str, path: Argv, command: CommandProfile) -> bool:
     """Whether the words behind the sub-command are operands, of which each counts wherever it stands."""
-    if program in _HAS_HOSTS or any(program in known for known in (WRAPPERS, SHELLS, INTERPRETERS)):
+    if program in _KEEPS_ORDER:
         return False
     runs = command.runs is not None or command.ordered or not _FIRST_COUNTS.isdisjoint(path)
     return not runs and (not command.commands or command.starts)
@@ -110,9 +119,7 @@ def _other_names(command: CommandProfile, options: Argv) -> dict[str, Argv]:
 
 def may_match(rule: LooseRule, argv: Argv) -> bool:
     """Whether a command may match the rule; its program has the canonical name."""
-    words = argv[1:]
-    if rule.program in _HAS_KINDS:  # `kubectl delete ns/prod`
-        words = tuple(each for word in words for each in (word.split("/") if _KIND.fullmatch(word) else (word,)))
+    words = _kinds_apart(argv)[1:]
     named = [options for names, options in rule.forms if _begins_with(rule.program, names, words)]
     if not named or not all(_has_operand(rule, each, words) for each in rule.operands):
         return False
@@ -153,11 +160,12 @@ def is_same_word(name: str, word: str) -> bool:
 
 
 def _has_operand(rule: LooseRule, name: str, words: Argv) -> bool:
-    """Whether one of the words is this operand; the value of an option is none, unless it can only be a place."""
+    """Whether one of the words is this operand; behind a sub-command, an option's value is one only if it is a place."""
+    may_be_value = not rule.forms[0][0] or _PLACE.search(name) is not None
     pushes = rule.program == "git" and rule.forms[0][0][:1] == ("push",)
     for before, word in pairwise(("", *words)):
         option = rule.command.option(before) if rule.command is not None and _is_option(before) else None
-        is_value = option is not None and option.arity == "=" and not _PLACE.search(name)
+        is_value = not may_be_value and option is not None and option.arity == "="
         if not is_value and (_holds(name, word) or _is_name(rule.program, word, name)):
             return True
         if pushes and (_branch_of(word) == _branch_of(name) or word in _PUSHES_ALL):
@@ -188,9 +196,11 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
     """Whether the words may begin with these names; options are skipped, and words that may be the value of one."""
     if not names:
         return True
-    if program not in _OTHER_NAMES and any(name not in words for name in names):
+    exact = program not in _OTHER_NAMES and not any("/" in word for word in (*names, *words))
+    if exact and any(name not in words for name in names):
         return False  # the usual case, at no cost
     profile = find_command(program)
+    objects = program in _HAS_KINDS and _takes_several(profile, names[0])
     reached = [0]  # the numbers of names that may have been found so far
     before = ""  # the option right before the word
     for word in words:
@@ -202,7 +212,7 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
             takes_value = _takes_value(profile, before) if at == 0 else None  # known only before the first name
             if not takes_value and _is_name(program, word, names[at]):
                 following.append(at + 1)
-            if _may_be_skipped(program, word, before, takes_value):
+            if (at and objects) or _may_be_skipped(program, word, before, takes_value):
                 following.append(at)
         if len(names) in following:
             return True
@@ -210,6 +220,12 @@ def _begins_with(program: str, names: Argv, words: Argv) -> bool:
             return False
         reached, before = list(dict.fromkeys(following)), ""
     return False
+
+
+def _takes_several(profile: CommandProfile | None, command: str) -> bool:
+    """Whether the operands of this sub-command are names of any number of objects, and not a sub-command."""
+    found = profile.commands.get(command) if profile is not None else None
+    return found is None or not found.commands
 
 
 def _takes_value(profile: CommandProfile | None, option: str) -> bool | None:
@@ -220,14 +236,33 @@ def _takes_value(profile: CommandProfile | None, option: str) -> bool | None:
 
 def _is_name(program: str, word: str, name: str) -> bool:
     if word == name or program not in _OTHER_NAMES:
-        return word == name
+        return word == name or ("/" in word and is_same_word(name, word))
     if program in _HAS_HOSTS:
         return _host_of(word) == _host_of(name)
     if program in _HAS_KINDS:  # `kubectl delete deploy/x`, `kubectl delete po,svc x`
-        kind = spellings.KINDS.get(name, name)
-        kinds = (each.partition(".")[0] for each in word.lower().partition("/")[0].split(","))
-        return any(spellings.KINDS.get(each, each) == kind for each in kinds)
+        return any(_kind_of(each) == _kind_of(name) for each in word.lower().split(","))
+    if program in spellings.CASELESS_NAMES:
+        return word.lower() == name.lower()
+    if program in spellings.SHORT_PARTS:
+        given, wanted = word.split(":"), name.split(":")
+        return len(given) == len(wanted) and all(map(str.startswith, wanted, given)) and all(given)
+    if program in spellings.STAGES:
+        return word == name
     return bool(word) and name.startswith(word) and word not in spellings.NAMES.get(program, ())
+
+
+def _kinds_apart(argv: Argv) -> Argv:
+    """Return the command with `pod x` for `pod/x`, where that is what it means."""
+    if argv[0] not in _HAS_KINDS or not any("/" in word for word in argv):
+        return argv
+    whole = (_is_option(word) or "://" in word for word in argv)
+    return tuple(each for word, is_one in zip(argv, whole, strict=True) for each in word.split("/", 0 if is_one else 1))
+
+
+def _kind_of(word: str) -> str:
+    """Return the usual name of a kind, without its version and group: `secrets.v1.` is `secret`."""
+    kind = word.partition(".")[0]
+    return spellings.KINDS.get(kind, kind)
 
 
 def _host_of(word: str) -> str:
@@ -237,6 +272,8 @@ def _host_of(word: str) -> str:
 
 def _may_be_skipped(program: str, word: str, before: str, takes_value: bool | None) -> bool:  # noqa: FBT001
     if program in spellings.GOALS or word == "-" or word.startswith("+"):
+        return True
+    if word in spellings.STAGES.get(program, ()):
         return True
     if not before:
         return program in WRAPPERS and bool(_ASSIGNMENT.match(word))

@@ -14,6 +14,7 @@ from sayso.policy.shell.wrappers import Argv, name_of, word_set
 _PROGRAMS: dict[str, Argv] = {
     "docker-compose": ("docker", "compose"), "gmake": ("make",), "nodejs": ("node",), "mvnw": ("mvn",),
     "gradlew": ("gradle",), "ncat": ("nc",), "netcat": ("nc",), "gsed": ("sed",), "gtar": ("tar",),
+    "flyctl": ("fly",),
 }  # fmt: skip
 _PIP = re.compile(r"pip3(\.[0-9]+)?")
 
@@ -46,17 +47,37 @@ KINDS = {
         "persistentvolumeclaim": "persistentvolumeclaims pvc", "persistentvolume": "persistentvolumes pv",
         "replicaset": "replicasets rs", "serviceaccount": "serviceaccounts sa",
         "customresourcedefinition": "customresourcedefinitions crd crds",
+        "componentstatus": "componentstatuses cs", "endpoint": "endpoints ep", "event": "events ev",
+        "limitrange": "limitranges limits", "replicationcontroller": "replicationcontrollers rc",
+        "resourcequota": "resourcequotas quota", "horizontalpodautoscaler": "horizontalpodautoscalers hpa",
+        "certificatesigningrequest": "certificatesigningrequests csr", "networkpolicy": "networkpolicies netpol",
+        "poddisruptionbudget": "poddisruptionbudgets pdb", "priorityclass": "priorityclasses pc",
+        "storageclass": "storageclasses sc", "ingressclass": "ingressclasses", "endpointslice": "endpointslices",
+        "clusterrole": "clusterroles", "clusterrolebinding": "clusterrolebindings", "role": "roles",
+        "rolebinding": "rolebindings", "lease": "leases", "podtemplate": "podtemplates", "apiservice": "apiservices",
+        "volumeattachment": "volumeattachments", "csidriver": "csidrivers", "runtimeclass": "runtimeclasses",
+        "mutatingwebhookconfiguration": "mutatingwebhookconfigurations",
+        "validatingwebhookconfiguration": "validatingwebhookconfigurations",
+        "route": "routes", "project": "projects", "buildconfig": "buildconfigs bc", "imagestream": "imagestreams is",
     }.items()
     for short in names.split()
 }  # fmt: skip
 EITHER_CASE = word_set("rm cp grep egrep fgrep")  # where -r and -R are one option
 # Programs that take the beginning of a sub-command for it, unless that is the name of another one.
 SHORT_NAMES = word_set("npm hg ip nmcli tmux gem")
+# Those that take the beginning of each part of a name with colons: `artisan mig:f`.
+SHORT_PARTS = word_set("php artisan console symfony")
+CASELESS_NAMES = word_set("redis-cli valkey-cli keydb-cli")
+STAGES = {"gcloud": word_set("alpha beta preview")}  # of a program, that stand before any name
 
 _CONTAINER = ("run", "exec", "stop", "kill", "start", "restart", "cp", "create", "commit", "rename", "update")
 _DOCKER = "; ".join([
     *(f"{each}, container {each}" for each in _CONTAINER),
     *(f"{each}, image {each}" for each in ("push", "pull", "load", "save", "tag", "import")),
+    "ps, container ls, container list, container ps", "images, image ls, image list", "history, image history",
+    *(f"{each}, container {each}" for each in ("logs", "attach", "export", "pause", "unpause", "top", "wait")),
+    "service rm, service remove", "stack rm, stack remove, stack down", "secret rm, secret remove",
+    "info, system info", "events, system events",
     "rm, container rm, container remove", "rmi, image rm, image remove", "volume rm, volume remove",
     "network rm, network remove", "context rm, context remove",
     "build, image build, buildx build, builder build",
