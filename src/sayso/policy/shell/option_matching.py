@@ -160,7 +160,7 @@ def is_same_word(name: str, word: str) -> bool:
 
 
 def _has_operand(rule: LooseRule, name: str, words: Argv) -> bool:
-    """Whether one of the words is this operand; behind a sub-command, an option's value is one only if it is a place."""
+    """Whether one of the words is this operand; behind a sub-command, a value of an option is one only if a place."""
     may_be_value = not rule.forms[0][0] or _PLACE.search(name) is not None
     pushes = rule.program == "git" and rule.forms[0][0][:1] == ("push",)
     for before, word in pairwise(("", *words)):

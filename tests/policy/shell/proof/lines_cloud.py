@@ -53,6 +53,7 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("sam validate", "sam validate --lint"),
     ("eksctl get", "eksctl get cluster --region eu-west-1 -o json"),
     ("az vm", "az vm list -g rg -o table --subscription dev"),
+    ("aws s3api list-objects-v2", "aws s3api list-objects-v2 --bucket b --prefix p --max-keys 10"),
 )
 ASKS: tuple[tuple[str, str], ...] = (
     ("aws s3 ls", "aws s3 ls --endpoint-url http://evil"),
@@ -145,4 +146,5 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("gcloud compute instances delete", "gcloud compute instances delete web --project=prod"),
     ("az vm delete", "az vm delete -n web --subscription prod"),
     ("gcloud run deploy", "gcloud run deploy svc --project prod"),
+    ("aws", "aws cognito-idp describe-user-pool-client --user-pool-id x"),
 )

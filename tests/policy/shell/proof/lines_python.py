@@ -57,6 +57,9 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("jupyter kernelspec list", "jupyter kernelspec list --json"), ("nox", "nox -k 'tests and not slow'"),
     ("uv python", "uv python find 3.12"), ("sphinx-build", "sphinx-build -M html docs docs/_build"),
     ("python -m unittest", "python -m unittest discover -s tests -p 'test_*.py'"),
+    ("hatch run test", "hatch run test"),
+    ("pdm run test", "pdm run test tests/unit"),
+    ("pip install", "pip install --only-binary :all: -r requirements.txt"),
 )  # fmt: skip
 ASKS: tuple[tuple[str, str], ...] = (
     ("python", "python -c 'import os'"), ("python", "python -W error::evil.Thing app.py"),
@@ -130,4 +133,14 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("conda search", "conda search 'evil/linux-64::x'"), ("isort", "isort -sp evil ."),
     ("python -m unittest", "python -m unittest discover -s /tmp/evil"),
     ("python -m unittest", "python -m unittest discover -t ../evil"),
+    ("hatch run test", "hatch run test -p evil"),
+    ("pdm run test", "pdm run test --fix"),
+    ("pipenv run test", "pipenv run test --basetemp=src"),
+    ("rye run test", "rye run test -f x"),
+    ("pixi run test", "pixi run test --x"),
+    ("poetry run test", "poetry run test -c x"),
+    ("uv run test", "uv run test --x"),
+    ("pip install --only-binary=:all:", "pip install --only-binary=:all: -r requirements.txt --no-binary=evil"),
+    ("pip install --only-binary :all:", "pip install --only-binary :all: x --no-binary :all:"),
+    ("uv pip install --only-binary :all:", "uv pip install --only-binary :all: x --no-binary x"),
 )  # fmt: skip

@@ -90,4 +90,6 @@ def _naming(file: Traversable) -> Generator[None]:
 def find_command(name: str) -> CommandProfile | None:
     """Return the compiled profile of the program, if there is one."""
     file = profile_files().get(program_name(name))
-    return None if file is None else compiled_profile(file)
+    command = None if file is None else compiled_profile(file)
+    own = command is not None and "/" in name and not name.startswith("/")  # `bin/test` is a script of the project
+    return None if own and command is not None and (command.every_option or command.language) else command

@@ -27,6 +27,7 @@ _WORD = re.compile(SHAPES["word"])
 # No option, no code from the input or an address; a package of npm may have a scope.
 _PROGRAM = re.compile(rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}")
 _PLAIN = re.compile(SHAPES["plain"])
+_BOOLEANS = frozenset({"true", "false"})
 _NO = frozenset({"false", "null", "undefined", "no", "off", "0"})  # npm and yargs read `--dry-run false` as one option
 
 
@@ -224,13 +225,15 @@ class _Reader:
         command, at = self._command, self._at
         if self._is_pattern(word) and not self._may_expand(word):
             return self._doubt(at, f"{word} may become options, or more operands than are harmless")
-        if command.runs is not None and self._operands == command.runs:
+        if command.runs is not None and self._operands == command.runs and word not in command.commands:
             return self._read_inner(self._argv[at:], at)
         before = self._argv[at - 1]
         said = before in self._said and (before.startswith("--") or command.one_dash)
         if said and word.lower() in _NO and not self._is_own(at):
             return self._doubt(at, f"{word} may take back what the rule says ({before})")
         self._at += 1
+        if word in _BOOLEANS and self._takes_boolean(before, word):
+            return None
         if command.commands and not self._operands:
             sub = command.commands.get(word)
             if sub is not None or not command.starts:
@@ -245,6 +248,11 @@ class _Reader:
         if command.most is not None and self._operands > command.most:
             return self._doubt(at, command.operands_why or f"{word} is one operand too many for {self._name}")
         return None
+
+    def _takes_boolean(self, before: str, word: str) -> bool:
+        """Whether the word is the value of the option before it, as tsc and npm read `--pretty false`."""
+        option = self._command.option(before) if self._command.one_dash and is_option(before) else None
+        return option is not None and option.arity == "?" and option.why is None and _fits(option.values, word)
 
     def _is_pattern(self, word: str) -> bool:
         return self._expands and bool(re.search(r"[*?\[]", word))
