@@ -313,13 +313,13 @@ CASES: dict[str, Case] = {
         ("cat", "head", "rm", "cp", "pg_dump", "psql", "sqlite3", "ls", "echo"),
         (
             "cat .env", "head .env", "rm -rf src", "rm src", "pg_dump prod", "psql prod", "sqlite3 ./prod.db",
-            "cp secrets/key",
+            "cp secrets/key", "rm -rf /", "rm -rf .",
         ),
         {
             "path": (
                 "cat ./.env", "cat .//.env", "cat src/../.env", "cat a/.././.env", "rm -rf ./src", "rm -rf src/",
                 "rm -rf a/../src", "rm -r ./src/", "sqlite3 prod.db .tables", "sqlite3 data/../prod.db .tables",
-                "cp ./secrets/key x", "cp secrets//key x",
+                "cp ./secrets/key x", "cp secrets//key x", "rm -rf //", "rm -rf /.", "rm -rf /tmp/..", "rm -r -f ./",
             ),
             "order": (
                 "cat README.md .env", "cat -n a ./.env", "head -n 5 .env", "rm -rf build src", "rm build src",

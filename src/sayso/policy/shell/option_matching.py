@@ -151,12 +151,19 @@ def is_same_word(name: str, word: str) -> bool:
     """Whether two words may mean the same, as values that ignore case (`-X delete`), or as paths (`./x`, `a/../x`)."""
     if name.lower() == word.lower():
         return True
-    if ("/" not in word and "/" not in name) or "://" in word:
+    if "/" not in word and "/" not in name:
         return False
-    wanted, path = posixpath.normpath(name), posixpath.normpath(word)
+    if "://" in word:
+        return word.rstrip("/") == name.rstrip("/")
+    wanted, path = _plain_path(name), _plain_path(word)
     if wanted[:1] != "/" and path[:1] == "/":
         return path.endswith(f"/{wanted}")
     return path == wanted or (path.startswith("../") and wanted.endswith(f"/{path.replace('../', '')}"))
+
+
+def _plain_path(path: str) -> str:
+    """Return a path in its shortest form; POSIX lets two slashes at its beginning stand, and Linux reads one."""
+    return posixpath.normpath(f"/{path.lstrip('/')}" if path.startswith("/") else path)
 
 
 def _has_operand(rule: LooseRule, name: str, words: Argv) -> bool:
