@@ -161,10 +161,12 @@ NOT_ALLOWED: tuple[Line, ...] = (
     *because("nobody reads as much as this", "echo " + "a" * 10_001, "ls" + "; ls" * 101, "ls\n" * 500),
     *because(
         "a compound command needs more than a list of parts to be understood",
-        "(ls)", "{ ls; }", "! ls", "time ls", "coproc ls", "if ls; then pwd; fi", "for f in a; do ls; done",
+        "(ls)", "{ ls; }", "! ls", "time", "ls | time ls", "coproc ls",
+        "if ls; then pwd; fi", "for f in a; do ls; done",
         "while ls; do pwd; done", "until ls; do pwd; done", "case x in x) ls;; esac", "select f in a; do ls; done",
         "function f { ls; }", "f() { ls; }", "ls() { id; }; ls", "function ls { id; }\nls", "[[ -f x ]]", "((1))",
-        "[[ -f x ]] && ls", "ls && (pwd)", "time -p ls", "( (ls) )", "{ls;}", "ls; }", "ls() (id)", "! id",
+        "[[ -f x ]] && ls", "ls && (pwd)", "time -x ls", "time -p id", "time (ls)",
+        "git log {-p,--output=x}", "( (ls) )", "{ls;}", "ls; }", "ls() (id)", "! id",
         "git() { id; }; git status", "coproc git status", "if id; then ls; fi", "for ls in a; do $ls; done",
     ),
     # Redirections.
@@ -597,6 +599,8 @@ ALLOWED: tuple[Line, ...] = (
         "git diff HEAD~1", "git diff HEAD^ HEAD", "git diff main...dev -- src/a.py",
         "git diff --name-only HEAD~3 HEAD", "git diff -U10 a.py", "git diff -- 'a b.txt'", "git diff -w --no-color",
         "git show", "git show HEAD", "git show --stat HEAD~2", "git show HEAD:src/a.py", "git show 'HEAD@{1}'",
+        "git log @{u}..HEAD",
+        "time ls", "time -p ls | wc -l", "ls && time git status",
         "git show abc1234 --name-status", "git branch", "git branch -a", "git branch -vv", "git branch --show-current",
         "git branch -r", "git branch --all", "git branch --list 'feat/*'", "git branch --contains abc1234",
         "git branch --merged main", "git log -1 --format=%H", 'git log --pretty=format:"%h - %an, %ar : %s" -10',

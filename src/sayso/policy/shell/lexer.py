@@ -29,6 +29,8 @@ _GOVERNING = frozenset({
     "EXECIGNORE",
 })  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?")
+_LITERAL = re.compile(r"(?:[^{}]|\{[^{},.]*\})*")  # braces with nothing to choose from: `HEAD@{1}..HEAD`
+_TIME = re.compile(r"time[ \t]+(?:-p[ \t]+)?(?=[\w./])(?!(?:time|coproc)\b)")
 _DESCRIPTOR = re.compile(r"[0-9]{1,2}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _HIDDEN_CATEGORIES = frozenset({"Cf", "Zl", "Zp", "Zs", "Co", "Cn"})
@@ -128,7 +130,7 @@ class _Lexer:
         parts: list[Part] = []
         self._skip(" \t\n")
         while self.at < self.size:
-            parts.append(self._read_part())
+            parts.append(self._read_part(follows=parts[-1].operator if parts else ""))
             if len(parts) > _MOST_PARTS:
                 self.refuse(f"the line has more than {_MOST_PARTS} parts")
             self._skip(" \t\n")
@@ -150,8 +152,10 @@ class _Lexer:
             else:
                 return
 
-    def _read_part(self) -> Part:
+    def _read_part(self, follows: str) -> Part:
         start = self.at
+        if follows not in {"|", "|&"}:
+            self._skip_time()
         argv: list[str] = []
         redirects: list[Redirect] = []
         assignments: list[str] = []
@@ -185,6 +189,12 @@ class _Lexer:
             operator=operator,
             text=self.text[start:end].rstrip(),
         )
+
+    def _skip_time(self) -> None:
+        """Skip the grammar's word `time`, which measures the pipeline behind it, and its option."""
+        match = _TIME.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
 
     def _read_operator(self) -> str | None:
         """Read the operator at the current offset; None if there is no operator, empty at the end."""
@@ -248,7 +258,11 @@ class _Lexer:
             _READERS.get(char, _Lexer.plain)(self, word)
         if self.at < self.size and self.text[self.at] in "()":
             self.refuse("a bracket: a subshell, a function or a list")
-        if word.braces and ("," in word.text or ".." in word.text):
+        if (
+            word.braces
+            and ("," in word.text or ".." in word.text)
+            and not (word.bare and _LITERAL.fullmatch(word.text))
+        ):
             self.refuse("braces are expanded", word.start)
         if not word.expands <= self.expand:
             kind = "a pattern of file names" if "glob" in word.expands else "a home folder (~)"

@@ -53,11 +53,11 @@ def tar(args: Argv, own: frozenset[str]) -> str | None:
         return None
     first, lists = args[0], False
     if not first.startswith("-"):
-        if not set(first) <= set("tvfzjJa"):
+        if not set(first) <= set("tvfzjJa") and first not in own:
             return "tar does more than list an archive"
-        lists, args = "t" in first, args[1:]
+        lists, args = "t" in first or first in own, args[1:]
     for word in args:
-        if word in _TAR_LONG or word.startswith("--file="):
+        if word in _TAR_LONG or word.startswith(("--file=", "--exclude=", "--strip-components=")):
             lists = lists or word == "--list"
         elif re.fullmatch(r"-[tvfzjJa]+", word):
             lists = lists or "t" in word
@@ -69,7 +69,10 @@ def tar(args: Argv, own: frozenset[str]) -> str | None:
     return None if lists or not own.isdisjoint(args) else "tar does more than list an archive"
 
 
-_TAR_LONG = word_set("--list --verbose --gzip --bzip2 --xz --zstd --auto-compress --file --help --version")
+_TAR_LONG = word_set(
+    "--list --verbose --gzip --bzip2 --xz --zstd --auto-compress --file --help --version --exclude --wildcards "
+    "--no-wildcards --anchored --no-anchored --ignore-case --full-time --numeric-owner --totals --strip-components"
+)
 
 
 # less reads several options from one word, and a command behind `+`: only words of letters are parsed.

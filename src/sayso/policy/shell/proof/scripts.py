@@ -22,6 +22,7 @@ _SED_COMMAND = (
     r"(?:(?!(?P=d))[^\\\n]|\\.)*(?P=d)[gpIi0-9]*)?\s*"
 )
 _SED_LINE = re.compile(_SED_COMMAND)
+_SED_OPENS = re.compile(rf"\s*(?:{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?)?\s*!?\s*{{")
 # Only `e`, `w` and `W` run or write, however sed parses the rest; an escape may stand for one of them.
 _SED_LEAVES = re.compile(r"[ewW]|\\[xodc]")
 _SED_FLAGS = frozenset({"--quiet", "--silent", "--regexp-extended", "--posix", "--debug"})
@@ -50,12 +51,18 @@ def sed(args: Argv, own: frozenset[str]) -> str | None:
 
 def _is_known_script(script: str) -> bool:
     """Whether every command of the script is known, and its end is the end of a command."""
-    at = 0
+    at, blocks = 0, 0
     while True:
+        opens = _SED_OPENS.match(script, at)
+        if opens:
+            at, blocks = opens.end(), blocks + 1
+            continue
         match = _SED_LINE.match(script, at)
         at = match.end() if match else at
+        while script.startswith("}", at) and blocks:
+            at, blocks = len(script) - len(script[at + 1 :].lstrip()), blocks - 1
         if at >= len(script):
-            return True
+            return not blocks
         if script[at] not in ";\n":
             return False
         at += 1
