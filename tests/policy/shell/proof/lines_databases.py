@@ -42,6 +42,8 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("pgcli", "pgcli --list"),
     ("sqlite3 app.db", "sqlite3 app.db 'select count(*), max((a+b)*2) from t where x in (1,2)'"),
     ("pg_isready", "pg_isready -h db -p 5432"),
+    ("sqlite3 app.db", "sqlite3 app.db .tables < /dev/null"),
+    ("psql", "psql -c '\\dt' < in.txt"),
 )
 ASKS: tuple[tuple[str, str], ...] = (
     ("psql -l", "psql -l -o '|touch x'"),
@@ -172,4 +174,12 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("clickhouse-client", "clickhouse-client -q \"show tables into outfile 'pwned'\""),
     ("pg_isready", "pg_isready -h secret.evil.example"),
     ("influx ping", "influx ping --http-debug"),
+    ("sqlite3 app.db", "sqlite3 app.db < cmds"),
+    ("sqlite3 -readonly", "sqlite3 -readonly app.db < cmds"),
+    ("psql -d dev", "psql -d dev < cmds"),
+    ("mysql", "mysql dev < cmds"),
+    ("redis-cli", "redis-cli < cmds"),
+    ("mongosh", "mongosh dev < cmds"),
+    ("duckdb", "duckdb x.db < cmds"),
+    ("clickhouse-client", "clickhouse-client < cmds"),
 )

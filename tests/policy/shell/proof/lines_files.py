@@ -56,6 +56,8 @@ HARMLESS = (
     ("dd", "dd if=/dev/zero of=/dev/null bs=1M count=10 status=none"),
     ("patch", "patch -p1 --dry-run -i a.diff"),
     ("patch", "patch -p1 -N -i a.diff"),
+    ("rm -i", "rm -i -v x"),
+    ("mv -n", "mv -n -v a b"),
 )
 ASKS = (
     # Runs a program.
@@ -115,4 +117,12 @@ ASKS = (
     ("file", "file --magic=evil f"),
     ("shuf", "shuf --random-source=f a"),
     ("find", "find . -ok sort {} + -o pwned ';'"),
+    ("rm -i", "rm -i -f x"),
+    ("rm -i", "rm -i --interactive=never x"),
+    ("rm -I", "rm -I -vf x"),
+    ("rm --interactive=always", "rm --interactive=always -rf x"),
+    ("mv -n", "mv -n -f a b"),
+    ("mv -n", "mv -n -vf a b"),
+    ("mv -i", "mv -i a b --force"),
+    ("cp -n", "cp -n -f a b"),
 )

@@ -99,6 +99,7 @@ class _Reader:
         self._given: set[str] = set()
         self._said: dict[str, str] = {}  # the rule's own options, and their values
         self._loose_operand: str | None = None
+        self._own_operand: str | None = None
         self._changes = False  # the rule's own words do more than read
 
     def read(self) -> Doubt | None:
@@ -182,6 +183,8 @@ class _Reader:
             self._said.update(dict.fromkeys((*option.names, name), value or ""))
         if doubt is not None:
             return doubt
+        if self._own_operand and not self._is_own(start) and not self._command.once.isdisjoint(option.names):
+            return self._doubt(start, f"{name} is not what the rule names ({self._own_operand})")
         free = self._is_own(start) or self._is_listed(option.names) or self._command.every_option
         why = "says where to change something" if option.target and self._changes else option.why
         if not free and why:
@@ -241,7 +244,14 @@ class _Reader:
         self._operands += 1
         if self._is_own(at):
             self._changes = self._changes or not _fits(command.operands, word)
+            self._own_operand = word
             return None
+        return self._judge_operand(word, at)
+
+    def _judge_operand(self, word: str, at: int) -> Doubt | None:
+        command = self._command
+        if command.once and self._own_operand:
+            return self._doubt(at, f"{word} is not what the rule names ({self._own_operand})")
         self._loose_operand = self._loose_operand or word
         if not _fits(command.operands, word):
             return self._doubt(at, command.operands_why or f"{word} is not a plain operand: it may be more than a name")
@@ -322,6 +332,9 @@ class _Reader:
         if self._command.joins:
             inner = tuple(" ".join(argv).split())
             coverage = coverage._replace(words=len(" ".join(argv[:loose]).split()))
+        program = find_command(inner[0]) if inner and not self._is_own(start) else None
+        if program is not None and program.why:
+            return self._doubt(start, f"{inner[0]} {program.why}")
         if not inner:
             return None
         before = (*self._before, *self._argv[:start])
@@ -330,6 +343,8 @@ class _Reader:
 
     def _missing(self) -> Doubt | None:
         command = self._command
+        if self._is_own(len(self._argv) - 1) and (self._own_operand or self._said):
+            return self._fed_commands()  # the rule names this very command, and not just the program
         if command.needs and self._given.isdisjoint(command.needs) and not self._coverage.every_option:
             return self._doubt(len(self._argv) - 1, command.needs_why or f"{self._name} does more than it shows")
         if command.operands_need and self._loose_operand and self._given.isdisjoint(command.operands_need):
@@ -344,7 +359,7 @@ class _Reader:
         enough = command.stdin_operands is not None and self._operands >= command.stdin_operands
         if enough or not self._given.isdisjoint(command.stdin):
             return None
-        why = f"{self._name} runs what it reads from standard input"
+        why = f"{self._name} {command.stdin_why}"
         return Doubt(self._name, shorten(why, _LONGEST_WHY), "`options: any` in the rule would allow it")
 
     # Sentences.
@@ -356,6 +371,8 @@ class _Reader:
         return Doubt(word, shorten(sentence, _LONGEST_WHY), cure)
 
     def _doubt(self, at: int, why: str) -> Doubt:
+        if self._is_own(at):  # more words in the rule would not help
+            return Doubt(self._argv[at], shorten(why, _LONGEST_WHY), "`options: any` in the rule would allow it")
         words = shlex.join((*self._before, *self._argv[: at + 1]))
         named = len(words) <= _LONGEST_CURE and "\n" not in words
         cure = f"a rule for `{words}` would allow it" if named else "a rule with these very words would allow it"

@@ -71,6 +71,7 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     operands: re.Pattern[str] | None = None
     operands_why: str | None = None
     most: int | None = None  # operands
+    once: frozenset[str] = frozenset()  # `operands`, and options like them: if the rule has one, no other may follow
     needs: frozenset[str] = frozenset()
     needs_why: str | None = None
     operands_need: frozenset[str] = frozenset()
@@ -87,6 +88,7 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     language: str | None = None
     stdin: frozenset[str] | None = None  # without one of these options, it runs what it reads from standard input
     stdin_operands: int | None = None  # with so many operands, it does not
+    stdin_why: str = "runs what it reads from standard input"
     starts: bool = False  # it has operands of its own besides its sub-commands
 
     def option(self, name: str) -> Option | None:
@@ -111,6 +113,7 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     operands_why: str | None = None
     operands_need: str = ""
     most: int | None = None
+    once: str = ""
     needs: str = ""
     needs_why: str | None = None
     style: Literal["gnu", "one-dash"] | None = None
@@ -124,6 +127,7 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     language: str | None = None
     stdin: str | None = None
     stdin_operands: int | None = None
+    stdin_why: str = "runs what it reads from standard input"
     commands: dict[str, CommandData] = {}
     samples: dict[str, str] = {}
     trial: str | None = None
@@ -183,6 +187,7 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
         operands=shape(data.operands or "plain"),
         operands_why=data.operands_why,
         most=data.most,
+        once=_names(data.once),
         needs=_names(data.needs),
         needs_why=data.needs_why,
         operands_need=_names(data.operands_need),
@@ -198,6 +203,7 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
         language=data.language,
         stdin=None if data.stdin is None else _names(f"{GENERIC} {data.stdin}"),
         stdin_operands=data.stdin_operands,
+        stdin_why=data.stdin_why,
         starts=data.operands is not None,
     )
     subs = [(names, compile_command(each, command)) for names, each in data.commands.items()]
