@@ -88,6 +88,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "doas": Wrapper(flags=word_set("-n"), values=word_set("-u")),
     "time": Wrapper(flags=word_set("-p")),
 }
+# GNU's programs as they are called on macOS.
+WRAPPERS.update({f"g{name}": WRAPPERS[name] for name in ("env", "nice", "nohup", "timeout", "stdbuf", "xargs")})
 # The programs whose approval may be remembered by a prefix, and the number of words of their sub-command.
 _SUBCOMMANDS = {
     "git": 1, "npm": 1, "pnpm": 1, "yarn": 1, "cargo": 1, "pip": 1, "pip3": 1, "uv": 1, "poetry": 1, "gh": 2,
@@ -145,7 +147,7 @@ def wrapped_commands(argv: Argv) -> list[InnerCommand]:
         return _find_commands(argv)
     wrapper = WRAPPERS.get(name)
     found = [] if wrapper is None else _locate_wrapped(argv, wrapper)
-    for each in found if name == "xargs" else ():
+    for each in found if name in {"xargs", "gxargs"} else ():
         _check_placeholders(argv[: each.start])
     return found
 

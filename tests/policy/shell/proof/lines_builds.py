@@ -53,6 +53,10 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("trivy fs", "trivy fs --severity HIGH,CRITICAL ."),
     ("trivy image", "trivy image --ignore-unfixed alpine:3.19"),
     ("checkov", "checkov -d . --quiet --compact --framework terraform"),
+    ("cloc", "cloc src --exclude-dir=node_modules --json"),
+    ("cloc", "cloc --vcs=git"),
+    ("tokei", "tokei src -e vendor -o json"),
+    ("scc", "scc --by-file -f json"),
 )  # fmt: skip
 ASKS: tuple[tuple[str, str], ...] = (
     ("make test", "make test deploy"), ("make test", "make test SHELL=/tmp/x"), ("make", "make -f /tmp/Makefile all"),
@@ -153,4 +157,9 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("checkov", "checkov -d . --external-checks-dir x"),
     ("checkov", "checkov -d . -o csv"),
     ("rails routes", "rails routes -c users --rakefile x"),
+    ("cloc", "cloc --vcs=id"),
+    ("cloc", "cloc --match-f='(?{system 1})' ."),
+    ("cloc", "cloc --extract-with=id x.zip"),
+    ("scc", "scc -o pwned"),
+    ("tokei", "tokei -o pwned"),
 )  # fmt: skip

@@ -71,6 +71,12 @@ HARMLESS = (
     ("pandoc", "pandoc --list-output-formats"),
     ("yq", "yq -o=json .a x.yaml"),
     ("pandoc", "pandoc -s -f markdown -t html x.md"),
+    ("xz -l", "xz -l -v x.xz"),
+    ("tar tf", "tar tf x.tar --exclude=b"),
+    ("tar -tf x.tar", "tar -tf x.tar --wildcards --exclude=b --strip-components=1"),
+    ("tar xzf", "tar xzf a.tgz"),
+    ("pdftotext", "pdftotext -layout x.pdf -"),
+    ("pdfinfo", "pdfinfo -f 1 x.pdf"),
 )
 ASKS = (
     ("tar", "tar -xf a.tar"),
@@ -181,4 +187,15 @@ ASKS = (
     ("exiftool", "exiftool -comment=hi in.jpg"),
     ("exiftool", "exiftool -description=hi in.jpg"),
     ("exiftool", "exiftool -xmp:title=hi in.jpg"),
+    ("xz -l", "xz -l -d x.xz"),
+    ("xz -l", "xz -l -kd x.xz"),
+    ("xz -t", "xz -t --decompress x.xz"),
+    ("xz --list", "xz --list --compress x"),
+    ("zstd -l", "zstd -l -d x.zst"),
+    ("bzip2 -t", "bzip2 -t -d x.bz2"),
+    ("pigz -t", "pigz -t -d x.gz"),
+    ("tar xzf", "tar xzf a.tgz -C /"),
+    ("tar tf", "tar tf x --exclude --to-command=id"),
+    ("tar -tf x", "tar -tf x --exclude-from=f"),
+    ("pdftotext", "pdftotext -cfg f x.pdf"),
 )

@@ -34,6 +34,8 @@ HARMLESS = (
     ("snap", "snap list"),
     ("flatpak", "flatpak list --app"),
     ("apt list", "apt list -qq --installed"),
+    ("rpm -q", "rpm -q --qf '%{NAME} %{VERSION}' bash"),
+    ("choco", "choco list"),
 )
 ASKS = (
     ("apt", "apt list -o APT::x=y"),
@@ -84,4 +86,10 @@ ASKS = (
     ("apt list", "apt list -qo Dir::Bin::dpkg=./evil"),
     ("apt-cache policy", "apt-cache policy -qc evil.conf"),
     ("apt show", "apt show -acevil.conf x"),
+    ("rpm -q", "rpm -q --qf '%{DESCRIPTION:expand}' x"),
+    ("rpm -qp", "rpm -qp --queryformat '[%{FILENAMES:expand}]' x.rpm"),
+    ("dnf repoquery", "dnf repoquery --qf '%{x:expand}' y"),
+    ("nix", "nix run x"),
+    ("winget", "winget install x"),
+    ("port", "port install x"),
 )

@@ -46,6 +46,11 @@ HARMLESS = (
     ("open", "open report.pdf"),
     ("xclip", "xclip -selection clipboard -o"),
     ("wl-paste", "wl-paste --no-newline"),
+    ("date", "date -d @1700000000 +%s"),
+    ("defaults", "defaults read com.apple.dock"),
+    ("launchctl", "launchctl list"),
+    ("arch", "arch"),
+    ("restic", "restic snapshots"),
 )
 ASKS = (
     ("date", "date -s 2020-01-01"),
@@ -113,4 +118,11 @@ ASKS = (
     ("at", "at -V now"),
     ("journalctl", "journalctl -bfD/tmp"),
     ("dmesg", "dmesg -LC"),
+    ("arch", "arch -x86_64 rm x"),
+    ("defaults", "defaults write a b c"),
+    ("launchctl", "launchctl load x"),
+    ("diskutil", "diskutil eraseDisk x y z"),
+    ("gsettings", "gsettings set a b c"),
+    ("virsh", "virsh destroy x"),
+    ("borg", "borg delete x"),
 )

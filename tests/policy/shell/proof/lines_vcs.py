@@ -125,6 +125,9 @@ HARMLESS = (
     ("hg status", "hg status -mard"),
     ("hg diff", "hg diff -c tip -g"),
     ("hg annotate", "hg annotate -un x.py"),
+    ("git log", "git log @{u}..HEAD"),
+    ("git diff", "git diff HEAD@{1}..HEAD"),
+    ("git diff-tree", "git diff-tree --no-commit-id --name-only -r HEAD"),
 )
 ASKS = (
     # git: files, programs and other places.
