@@ -36,6 +36,8 @@ HARMLESS = (
     ("ufw", "ufw status"),
     ("resolvectl", "resolvectl status"),
     ("bridge", "bridge link show"),
+    ("ip addr", "ip -4 addr show eth0"),
+    ("ip addr", "ip -br addr"),
 )
 ASKS = (
     ("ping", "ping -f example.org"),
@@ -82,4 +84,5 @@ ASKS = (
     ("tc", "tc qdisc del dev eth0 root"),
     ("nft", "nft flush ruleset"),
     ("telnet", "telnet h 80 < .env"),
+    ("ip addr", "ip -4 addr add x"),
 )

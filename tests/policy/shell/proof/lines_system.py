@@ -51,6 +51,7 @@ HARMLESS = (
     ("launchctl", "launchctl list"),
     ("arch", "arch"),
     ("restic", "restic snapshots"),
+    ("systemctl status", "systemctl --user status x"),
 )
 ASKS = (
     ("date", "date -s 2020-01-01"),

@@ -66,6 +66,17 @@ def find_doubt(argv: Argv, coverage: Coverage, *, expands: bool = False, fed: bo
     return _Reader(argv, coverage, expands=expands, fed=fed).read()
 
 
+def without_leading_flags(argv: Argv) -> Argv:
+    """Return the command without the harmless flags before its sub-command: `ip -4 addr` is `ip addr`."""
+    command, at = find_command(argv[0]), 1
+    while command is not None and command.commands and at < len(argv) and is_option(argv[at]):
+        option = command.option(argv[at])
+        if option is None or option.arity or option.why or option.target:
+            return argv
+        at += 1
+    return (argv[0], *argv[at:])
+
+
 def is_closed(argv: Argv) -> bool:
     """Whether no argument can do harm, so that one that is not known yet is harmless, too."""
     command = find_command(argv[0])
