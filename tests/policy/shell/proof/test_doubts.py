@@ -98,7 +98,10 @@ def test_options_that_the_rule_lists_run_with_their_values_and_no_others_do() ->
 @pytest.mark.parametrize(
     ("rule", "tail"),
     [
-        ("frob push --dry-run", ["--no-dry-run", "--no-dry", "--dry-run=none", "--dry-run=false"]),
+        (
+            "frob push --dry-run",
+            ["--no-dry-run", "--no-dry", "--dry-run=none", "--dry-run=false", "--nodry_run", "--disable-dry-run"],
+        ),
         ("frob apply --dry-run=client", ["--dry-run=none", "--dry-run=server"]),
         ("frob delete --namespace=dev", ["--namespace=prod"]),
         ("frob ci --no-scripts", ["--scripts"]),

@@ -28,6 +28,7 @@ _WORD = re.compile(SHAPES["word"])
 _PROGRAM = re.compile(rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}")
 _PLAIN = re.compile(SHAPES["plain"])
 _BOOLEANS = frozenset({"true", "false"})
+_NEGATIONS = ("no", "not-", "disable-", "without-")
 _NO = frozenset({"false", "null", "undefined", "no", "off", "0"})  # npm and yargs read `--dry-run false` as one option
 
 
@@ -411,9 +412,12 @@ def _fits(shape: re.Pattern[str] | None, word: str) -> bool:
 
 
 def _negates(name: str, own: str) -> bool:
-    """Whether one option is the other with a `no`, perhaps abbreviated."""
+    """Whether one option is the other with a `no`, perhaps abbreviated, or with another word for it."""
+    name, own = name.replace("_", "-"), own.replace("_", "-")
     negated = name.removeprefix("--no-")
-    return negated not in {"", name} and (own.startswith(f"--{negated}") or own == f"-{negated}")
+    if negated not in {"", name} and (own.startswith(f"--{negated}") or own == f"-{negated}"):
+        return True
+    return own.startswith("--") and name in {f"--{word}{own[2:]}" for word in _NEGATIONS}
 
 
 def _is_number(word: str) -> bool:
