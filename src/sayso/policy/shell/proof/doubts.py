@@ -29,6 +29,7 @@ _PROGRAM = re.compile(rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}")
 _PLAIN = re.compile(SHAPES["plain"])
 _BOOLEANS = frozenset({"true", "false"})
 _NEGATIONS = ("no", "not-", "disable-", "without-")
+_STANDARD_INPUT = frozenset({"-", "/dev/stdin"})
 _NO = frozenset({"false", "null", "undefined", "no", "off", "0"})  # npm and yargs read `--dry-run false` as one option
 
 
@@ -327,7 +328,7 @@ class _Reader:
     def _read_inner(self, argv: Argv, start: int) -> Doubt | None:
         """Judge the command that this one runs by its name."""
         self._at = len(self._argv)
-        self._runs_inner = True
+        self._runs_inner = argv[0] not in _STANDARD_INPUT
         option = argv[0].partition("=")[0] if is_option(argv[0]) else None
         if option and not self._is_own(start) and not self._is_listed((option,)):
             return self._option_doubt(argv[0], option, f"is an option for what `{self._name}` runs")
@@ -366,12 +367,13 @@ class _Reader:
     def _fed_commands(self) -> Doubt | None:
         """Doubt input that the program takes for commands, as no option or operand of the line is what it runs."""
         command = self._command
-        if not self._fed or self._runs_inner or command.stdin is None or self._coverage.every_option:
+        inner_reads = self._runs_inner and command.stdin_why is None
+        if not self._fed or inner_reads or command.stdin is None or self._coverage.every_option:
             return None
         enough = command.stdin_operands is not None and self._operands >= command.stdin_operands
         if enough or not self._given.isdisjoint(command.stdin):
             return None
-        why = f"{self._name} {command.stdin_why}"
+        why = f"{self._name} {command.stdin_why or 'runs what it reads'} from standard input"
         return Doubt(self._name, shorten(why, _LONGEST_WHY), "`options: any` in the rule would allow it")
 
     # Sentences.

@@ -88,7 +88,7 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     language: str | None = None
     stdin: frozenset[str] | None = None  # without one of these options, it runs what it reads from standard input
     stdin_operands: int | None = None  # with so many operands, it does not
-    stdin_why: str = "runs what it reads from standard input"
+    stdin_why: str | None = None  # else it runs that, unless it runs another command
     starts: bool = False  # it has operands of its own besides its sub-commands
 
     def option(self, name: str) -> Option | None:
@@ -127,7 +127,7 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     language: str | None = None
     stdin: str | None = None
     stdin_operands: int | None = None
-    stdin_why: str = "runs what it reads from standard input"
+    stdin_why: str | None = None
     commands: dict[str, CommandData] = {}
     samples: dict[str, str] = {}
     trial: str | None = None
