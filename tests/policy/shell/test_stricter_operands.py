@@ -17,7 +17,9 @@ CASES = [
         git checkout main | git checkout a.txt | git checkout -q dev
     """),
     ("git add", "git add .", "git add -v . | git add a . | git add ./ | git stage .", "git add a.py"),
-    ("cat", "cat .env", "cat ./.env | cat x .env | cat sub/../.env | cat -n .env | cat /work/.env", """
+    ("cat", "cat .env", """
+        cat ./.env | cat x .env | cat sub/../.env | cat -n .env | cat /work/.env | cat < .env | cat <./.env
+    """, """
         cat .env.example | cat src/env | cat a b | cat src/a.env | cat sub/.env
     """),
     ("head", "head /etc/passwd", "head -n 5 /etc//passwd | head a /etc/passwd | head ../../etc/passwd", """

@@ -39,8 +39,15 @@ class StricterRules:
             TooComplex: the line might run anything.
         """
         for argv in self._commands(line, parts):
-            named = canonical_name(argv)
-            yield from ((argv, rule) for loose, rule in self._about(named[0]) if may_match(loose, named))
+            yield from self._matching(argv)
+        for part in parts if self._rules else ():
+            read = tuple(each.target for each in part.redirects if not each.writes and each.operator == "<")
+            if part.argv and read:  # `cat < .env` is `cat .env`
+                yield from ((part.argv, rule) for _, rule in self._matching((*part.argv, *read)))
+
+    def _matching(self, argv: Argv) -> Iterator[tuple[Argv, ShellRule]]:
+        named = canonical_name(argv)
+        yield from ((argv, rule) for loose, rule in self._about(named[0]) if may_match(loose, named))
 
     def _commands(self, line: str, parts: Sequence[Part]) -> Iterable[Argv]:
         """Return the commands that a line may run; where nothing is blocked, a proof that they are simple is enough."""
