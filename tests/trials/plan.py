@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, cast
 
+import msgspec
 from tests.trials.sandbox import ADDRESS
 
+from sayso.policy.shell.proof.doubts import Coverage, find_doubt
 from sayso.policy.shell.proof.profile import (
     Arity,
     CommandData,
@@ -18,13 +20,17 @@ from sayso.policy.shell.proof.profile import (
     compile_command,
 )
 
-# What an attacker would give as a value; tried wherever the profile calls it harmless.
+# What an attacker would give as a value; tried wherever the profile calls it harmless. Whoever runs one of them, loads
+# it or writes to it leaves a file behind, or starts a program.
 ATTACKS = (
     "|touch pwned", "!touch pwned", "$(touch pwned)", "`touch pwned`", "x;touch pwned", "x\ntouch pwned", "pwned.txt",
     "@in.txt", "file://in.txt", "http://127.0.0.1:9/", "ext::touch pwned", "./pwned/", "%output{pwned}", "sh",
+    "evil", "./evil.sh", "./evil.js", "evil.py", "./evil.so", "evil.rb", "../home/pwned", "127.0.0.1:9",
 )  # fmt: skip
 # Fewer, for options that only the program's own help knows: there are many of them.
-HELP_ATTACKS = ("|touch pwned", "$(touch pwned)", "pwned.txt", "@in.txt", "http://127.0.0.1:9/", "sh")
+HELP_ATTACKS = ("|touch pwned", "$(touch pwned)", "pwned.txt", "@in.txt", "http://127.0.0.1:9/", "sh", "./evil.sh")
+# And for the second and further commands of one description, whose options mean the same as those of the first.
+AGAIN_ATTACKS = ("|touch pwned", "pwned.txt", "./evil.sh", "http://127.0.0.1:9/")
 SAMPLES = ("1", "in.txt", "x", "all", "json", "text", "auto", "true", "localhost")  # where a profile gives none
 
 
@@ -38,32 +44,48 @@ class Trial(NamedTuple):
     effects: frozenset[str]
 
 
-def plan(profile: ProfileData, program: str, help_text: str = "") -> Iterator[list[Trial]]:
+def plan(profile: ProfileData, program: str, help_of: Callable[[str], str] = lambda _: "") -> Iterator[list[Trial]]:
     """Yield the trials of each command that has a line for it: first the bare line, then each option.
 
-    Of a program with `harmless = "any"`, the options are those that its help names.
+    Of a command with `harmless = "any"`, the options are those that its help names; of a program whose arguments are a
+    language that is read by code, those of them that the judge would let run.
     """
-    for name, data, command in _commands(profile, program, None):
+    for name, data, command, again in _commands(profile, program, None):
         if data.trial is None:
             continue
         samples = {name: text for names, text in data.samples.items() for name in names.replace(",", " ").split()}
         options = {each.names: each for each in command.options.values() if each.why is None}
         trials = [_trial(name, data, program, "", None)]
         for option in options.values():
-            trials += _option_trials(name, data, program, option, samples)
-        if data.harmless == "any" and data is profile:
-            for option in options_in_help(help_text, frozenset(command.options)):
-                trials += _option_trials(name, data, program, option, samples, attacks=HELP_ATTACKS)
-        yield trials
+            trials += _option_trials(name, data, program, option, samples, attacks=AGAIN_ATTACKS if again else ATTACKS)
+        if data.harmless == "any" or data.language:
+            helped = [
+                trial
+                for option in options_in_help(help_of(name), frozenset(command.options))
+                for trial in _option_trials(name, data, program, option, samples, attacks=HELP_ATTACKS)
+            ]
+            trials += [each for each in helped if not data.language or _runs_unasked(each.argv)]
+        yield list(dict.fromkeys(trials))
+
+
+def _runs_unasked(argv: tuple[str, ...]) -> bool:
+    """Whether a rule for the program alone lets it run with these arguments."""
+    return find_doubt(argv, Coverage(1)) is None
 
 
 def _commands(
-    data: CommandData, name: str, above: CommandProfile | None
-) -> Iterator[tuple[str, CommandData, CommandProfile]]:
+    data: CommandData, name: str, above: CommandProfile | None, *, again: bool = False
+) -> Iterator[tuple[str, CommandData, CommandProfile, bool]]:
+    """Yield each command; those with one description have one line, in which the name of the first is replaced."""
     command = compile_command(data, above)
-    yield name, data, command
-    for names, sub in data.commands.items():  # several with one description have one trial
-        yield from _commands(sub, f"{name} {names.partition(',')[0]}", command)
+    yield name, data, command, again
+    for names, sub in data.commands.items():
+        first, *others = (each.strip() for each in names.split(","))
+        yield from _commands(sub, f"{name} {first}", command, again=again)
+        for other in others if sub.trial else ():
+            words = [other if word == first else word for word in (sub.trial or "").split(" ")]
+            same = msgspec.structs.replace(sub, trial=" ".join(words), commands={})
+            yield from _commands(same, f"{name} {other}", command, again=True)
 
 
 # Lines such as `  -n, --lines[=K]  how many`: the names, and the sign of a value.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -12,117 +12,95 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.trials.samples import make_samples
 from tests.trials.trace import CALLS, Effects, read_trace
 
-LIMIT = 20.0
+LIMIT = 10.0  # seconds; to wait for longer would prove nothing
 HOME_PREFIX = "sayso-trial-"
 ADDRESS = "http://127.0.0.1:8765/"
 _ROOT = Path(__file__).resolve().parents[2]  # seen in the sandbox, even if it lies in the folder of temporary files
-_LISTENER = Path(__file__).with_name("listener.py")
-_FILES: Mapping[str, str] = {
-    "in.txt": "one 1\ntwo 2\nthree 3\none 1\n",
-    "other.txt": "one 1\ntwo 2\nfour 4\n",
-    "data.json": '{"a": [1, 2], "b": {"c": "x"}}\n',
-    "data.yaml": "a: 1\nb: [x, y]\n",
-    "data.csv": "a,b\n1,2\n3,4\n",
-    "page.xml": "<a><b>1</b></a>\n",
-    "module.py": "def add(a: int, b: int) -> int:\n    return a + b\n",
-    "test_module.py": "def test_add() -> None:\n    assert 1 + 1 == 2\n",
-    "program.js": "console.log(1)\n",
-    "program.c": "int main(void) { return 0; }\n",
-    "script.sh": "echo hello\n",
-    "Makefile": "all:\n\t@echo made\n",
-    "folder/inner.txt": "inside\n",
-}
+_SERVER = Path(__file__).with_name("server.py")
+# The filter in the kernel stops a program at the calls of the list only, and not at each.
+_TRACE = ("strace", "-f", "-q", "-y", "-s", "200", "--seccomp-bpf", "-e", f"trace={CALLS}")
 _CANARY = "#!/bin/sh\ncat > /dev/null\n"  # stands for a pager, an editor, a browser: to start it is seen
 _CANARIES = ("pager-canary", "editor-canary", "browser-canary", "askpass-canary", "shell-canary")
 
 
 class Outcome(NamedTuple):
-    """Outcome of a trial: the exit code (None after the time limit), and the effects."""
+    """Outcome of a trial: the exit code (None after the time limit), the effects, the output, and the seconds."""
 
     code: int | None
     effects: Effects
     output: str
+    took: float = 0.0
 
 
 class Sandbox:
-    """Runs commands one by one, each in a fresh copy of the sample folder."""
+    """Runs commands one by one, each in the same sample folder."""
 
     def __init__(self, *, extra: Mapping[str, str] | None = None) -> None:
         """Make the samples; `extra` are programs of a test, by name."""
-        self._home = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))
-        self._samples = self._home / "samples"
-        self._programs = self._home / "bin"
+        self.home = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))
+        self._programs = self.home / "bin"
         self._programs.mkdir()
         for name, text in {**dict.fromkeys(_CANARIES, _CANARY), **(extra or {})}.items():
             (self._programs / name).write_text(text, encoding="utf-8")
             (self._programs / name).chmod(0o755)
-        self._make_samples()
-
-    def _make_samples(self) -> None:
-        for name, text in _FILES.items():
-            file = self._samples / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-C", str(self._samples)]
-        for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "first"]):
-            subprocess.run([*git, *arguments], check=True, capture_output=True)
-        (self._samples / "other.txt").write_text("changed\n", encoding="utf-8")
-        subprocess.run([*git, "commit", "-qam", "second"], check=True, capture_output=True)
-        shutil.make_archive(str(self._samples / "archive"), "tar", self._samples, "folder")
+        make_samples(self.home / "samples", self.home / "samples-home")
+        self._process: subprocess.Popen[str] | None = None
 
     def close(self) -> None:
-        """Remove all of it."""
-        shutil.rmtree(self._home, ignore_errors=True)
+        """End it, and remove its files."""
+        self._end()
+        shutil.rmtree(self.home, ignore_errors=True)
 
-    def run(self, argv: Sequence[str]) -> Outcome:
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def run(self, argv: Sequence[str], limit: float = LIMIT) -> Outcome:
         """Run a command, and return what it did."""
-        work, log = self._home / "work", self._home / "trace"
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.copytree(self._samples, work, symlinks=True)
-        log.unlink(missing_ok=True)
-        command = [
-            sys.executable,
-            "-S",
-            str(_LISTENER),
-            "strace",
-            "-f",
-            "-qq",
-            "-s",
-            "200",
-            "-e",
-            f"trace={CALLS}",
-            "-o",
-            str(log),
-            "--",
-            *argv,
-        ]
-        process = subprocess.Popen(
-            [*self._confined(work), *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=self._environment(),
-            start_new_session=True,
-        )
+        if self._process is None:
+            self._process = self._start()
+        server = self._process
+        assert server.stdin is not None
+        assert server.stdout is not None
         try:
-            output, code = process.communicate(timeout=LIMIT)[0], process.returncode
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, code = process.communicate()[0], None
-        if not log.exists():
-            raise RuntimeError(f"the sandbox did not run {argv[0]}: {output.decode(errors='replace')[-500:]}")
-        trace = log.read_text(encoding="utf-8", errors="replace")
-        return Outcome(code, read_trace(trace), output.decode(errors="replace"))
+            server.stdin.write(json.dumps({"argv": list(argv), "trace": _TRACE, "limit": limit}) + "\n")
+            server.stdin.flush()
+            line = server.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:  # the next run has a new sandbox
+            self._end()
+            return Outcome(None, Effects(reached=frozenset({"the processes of the sandbox, which ended"})), "")
+        told = json.loads(line)
+        if told["trace"] is None:
+            raise RuntimeError(f"the sandbox did not run {argv[0]}: {told['output'][-500:]}")
+        effects = read_trace(told["trace"])
+        wrote = self._lasting(effects.wrote) | frozenset(told["changed"])
+        return Outcome(told["code"], effects._replace(wrote=wrote), told["output"], told["took"])
 
-    def _confined(self, work: Path) -> list[str]:
-        home = str(self._home)
+    def _lasting(self, paths: frozenset[str]) -> frozenset[str]:
+        """Leave out temporary files outside of the sample folders; those that are still there are told of apart."""
+        scratch = f"{tempfile.gettempdir()}/"
+        return frozenset(each for each in paths if not each.startswith(scratch) or each.startswith(f"{self.home}/"))
+
+    def _start(self) -> subprocess.Popen[str]:
+        command = [*self._confined(), sys.executable, "-S", str(_SERVER), str(self.home), tempfile.gettempdir()]
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self._environment(),
+            start_new_session=True,
+        )  # fmt: skip
+
+    def _confined(self) -> list[str]:
+        seen = [str(self.home / name) for name in ("bin", "samples", "samples-home")]
         return [
             "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
             "--tmpfs", tempfile.gettempdir(), "--tmpfs", "/run",
-            "--ro-bind", str(_ROOT), str(_ROOT), "--ro-bind", sys.prefix, sys.prefix, "--bind", home, home,
-            "--chdir", str(work),
+            *(word for path in (str(_ROOT), sys.prefix, *seen) for word in ("--ro-bind", path, path)),
         ]  # fmt: skip
 
     def _environment(self) -> dict[str, str]:
@@ -131,12 +109,12 @@ class Sandbox:
             "VISUAL": "editor-canary", "BROWSER": "browser-canary", "GIT_ASKPASS": "askpass-canary",
             "SSH_ASKPASS": "askpass-canary", "SHELL": "shell-canary",
         }  # fmt: skip
-        home = self._home / "home"
-        home.mkdir(exist_ok=True)
-        settings = {"LANG": "C.UTF-8", "TERM": "xterm", "PYTHONDONTWRITEBYTECODE": "1"}
-        return {**canaries, **settings, "PATH": self.path, "HOME": str(home)}
+        author = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        settings = {"LANG": "C.UTF-8", "TERM": "xterm", "PYTHONDONTWRITEBYTECODE": "1", "npm_config_fetch_retries": "0"}
+        return {**canaries, **author, **settings, "PATH": self.path, "HOME": str(self.home / "home")}
 
     @property
     def path(self) -> str:
         """Where programs are looked for: those of the tests, of this environment, and of the system."""
-        return f"{self._programs}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+        own = f"{self._programs}:{Path(sys.executable).parent}"
+        return f"{own}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:{os.environ.get('PATH', '')}"
