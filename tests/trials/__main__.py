@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from tests.trials.plan import Trial, plan
+from tests.trials.plan import ATTACKS, SLOW_ATTACKS, Trial, plan
 from tests.trials.sandbox import HOME_PREFIX, LIMIT, Outcome, Sandbox
 from tests.trials.trace import Effects
 
@@ -28,16 +28,19 @@ class Measured(NamedTuple):
     program: str
     version: str
     options: int
+    taken: int  # options that one run or more accepted
     runs: int
     accepted: int
     violations: tuple[str, ...]
     notes: tuple[str, ...] = ()  # lines of the profile that do not end well, so that they prove little
+    refused: tuple[str, ...] = ()  # options that no run accepted
 
 
 class Part(NamedTuple):
     """Result of a part of the trials of one program."""
 
     options: frozenset[tuple[str, str]]
+    taken: frozenset[tuple[str, str]]
     runs: int
     accepted: int
     violations: tuple[str, ...]
@@ -67,39 +70,73 @@ def measure_part(sandbox: Sandbox, trials: Sequence[Trial]) -> Part:
     """Run the bare line, and each of the trials behind it."""
     bare = sandbox.run(trials[0].argv)
     violations = [*told(trials[0], bare, Effects())]
-    notes = [] if bare.code in FINE else [f"`{' '.join(trials[0].argv)}` ends with {bare.code}: {bare.output[-200:]!r}"]
+    fine = tells(sandbox, trials, bare)
+    notes = [] if fine else [f"`{' '.join(trials[0].argv)}` ends with {bare.code}: {bare.output[-200:]!r}"]
     limit = LIMIT if bare.code is None else min(2 + 4 * bare.took, 2 * LIMIT)
-    accepted = 0
+    accepted: list[tuple[str, str]] = []
+    attached: set[str] = set()  # options that take their value in one word
+    runs = 0
     for trial in trials[1:]:
-        outcome = sandbox.run(trial.argv, min(limit, 2.0) if bare.code is None else limit)
-        accepted += outcome.code == bare.code and bare.code in FINE
-        violations += told(trial, outcome, bare.effects)
+        if bare.took > SLOW and trial.value in SKIPPED:
+            continue
+        for argv in (trial.argv, trial.apart) if trial.apart and trial.option not in attached else (trial.argv,):
+            outcome = sandbox.run(argv, min(limit, 2.0) if bare.code is None else limit)
+            runs += 1
+            violations += told(trial._replace(argv=argv), outcome, bare.effects)
+            if fine and outcome.code in {0, bare.code}:
+                accepted.append((trial.command, trial.option))
+                attached.update([trial.option] if argv == trial.argv else [])
+                break
     options = frozenset((trial.command, trial.option) for trial in trials[1:])
-    return Part(options, len(trials) - 1, accepted, tuple(violations), tuple(notes))
+    return Part(options, frozenset(accepted), runs, len(accepted), tuple(violations), tuple(notes))
 
 
-FINE = frozenset({0, 1, None})  # 1: what diff ends with; None: a program that shows something until it is ended
+SLOW = 0.4  # seconds
+SKIPPED = frozenset(ATTACKS) - SLOW_ATTACKS
+
+
+def tells(sandbox: Sandbox, trials: Sequence[Trial], bare: Outcome) -> bool:
+    """Whether the exit code of the bare line means that its options were accepted: a wrong one ends with another."""
+    if bare.code in {0, None}:  # none: a program that shows something until it is ended
+        return True
+    option = next((each for each in trials[1:] if each.value is None and each.argv.count(each.option) == 1), None)
+    if option is None:
+        return False
+    wrong = [NO_OPTION if word == option.option else word for word in option.argv]
+    return sandbox.run(wrong).code != bare.code
+
+
+NO_OPTION = "--no-such-option-of-any-program"
 
 
 def together(program: str, version_of_it: str, parts: Sequence[Part]) -> Measured:
     """Return the result of all parts."""
+    options = frozenset[tuple[str, str]]().union(*(each.options for each in parts))
+    taken = frozenset[tuple[str, str]]().union(*(each.taken for each in parts))
     return Measured(
         program,
         version_of_it,
-        len(frozenset[tuple[str, str]]().union(*(each.options for each in parts))),
+        len(options),
+        len(taken),
         sum(each.runs for each in parts),
         sum(each.accepted for each in parts),
         tuple(dict.fromkeys(violation for each in parts for violation in each.violations)),
         tuple(dict.fromkeys(note for each in parts for note in each.notes)),
+        tuple(" ".join(each) for each in sorted(options - taken)),
     )
+
+
+FILTERS = frozenset({"bzip2", "gzip", "lzip", "lzma", "xz", "zstd"})  # a program that unpacks may start them
 
 
 def told(trial: Trial, outcome: Outcome, bare: Effects) -> Iterator[str]:
     """Yield what a run did beyond the bare line (or, for that line, beyond what its profile says)."""
     found = outcome.effects
     others = frozenset(each for each in found.started if not _is_itself(each, trial.argv[0]))
+    if "starts" in trial.effects:
+        others = frozenset(each for each in others if Path(each).name not in FILTERS)
     kinds = {
-        "writes": frozenset(_unexpected(found.wrote - bare.wrote, bare.wrote, trial)),
+        "writes": frozenset(_unexpected(outcome, bare.wrote, trial)),
         "starts": others - bare.started,  # programs that the bare line does not start are never expected
         "reaches": frozenset(_beyond(found.reached - bare.reached, trial)),
     }
@@ -109,11 +146,19 @@ def told(trial: Trial, outcome: Outcome, bare: Effects) -> Iterator[str]:
             yield f"`{shown}` {kind}: {', '.join(sorted(things)[:4])}"
 
 
-def _unexpected(paths: frozenset[str], bare: frozenset[str], trial: Trial) -> Iterator[str]:
-    """Yield the paths that the profile does not expect: it says that the line writes, but not anywhere."""
+def _unexpected(outcome: Outcome, bare: frozenset[str], trial: Trial) -> Iterator[str]:
+    """Yield the paths that the profile does not expect: it says that the line writes, but not anywhere.
+
+    Of such a line, files are expected that do not last, lie in a folder where the bare line writes, or have the name of
+    one of its files and more (`in.txt.gz`).
+    """
+    paths = outcome.effects.wrote - bare
+    if "writes" not in trial.effects:
+        yield from paths
+        return
     places = frozenset(map(_place, bare))
-    for path in paths:
-        if "writes" not in trial.effects or "pwned" in path or _place(path) not in places:
+    for path in paths - outcome.passing:
+        if _place(path) not in places and not path.startswith(tuple(bare)):
             yield path
 
 
@@ -126,8 +171,9 @@ def _place(path: str) -> str:
 
 def _beyond(addresses: frozenset[str], trial: Trial) -> Iterator[str]:
     """Yield the addresses that the profile does not expect: it says that the line reaches something, but not what."""
+    never = r"process|listens|RTM_" if "anywhere" in trial.effects else r"process|listens|RTM_|port=htons\(9\)"
     for address in addresses:
-        if "reaches" not in trial.effects or re.search(r"port=htons\(9\)|process|listens|RTM_", address):
+        if "reaches" not in trial.effects or re.search(never, address):
             yield address
 
 
@@ -150,31 +196,44 @@ def page(results: Sequence[Measured], today: str, before: str = "") -> str:
     """Return the page of the docs with the results; of other programs, those of the page before stay."""
     rows = {line.split(" | ")[0]: line for line in before.splitlines() if _ROW.match(line)}
     for each in results:
-        counts = f"{each.options} | {each.runs} | {each.accepted} | {len(each.violations)} |"
+        counts = f"{each.options} | {each.taken} | {each.runs} | {each.accepted} | {len(each.violations)} |"
         rows[f"| {each.program}"] = f"| {each.program} | {each.version.replace('|', ' ')} | {counts}"
-    numbers = [[int(cell) for cell in line.split(" | ")[2:4]] for line in rows.values()]
-    options, runs = (sum(column) for column in zip(*numbers, strict=True))
-    head = HEAD.format(today=today, programs=len(rows), options=options, runs=runs)
+    numbers = [[int(cell) for cell in line.split(" | ")[2:6]] for line in rows.values()]
+    options, taken, runs, accepted = (sum(column) for column in zip(*numbers, strict=True))
+    findings = FINDINGS.read_text(encoding="utf-8")
+    head = HEAD.format(
+        findings=findings, today=today, programs=len(rows), options=options, taken=taken, runs=runs, accepted=accepted
+    )
     return head + "\n".join([*(rows[name] for name in sorted(rows)), ""])
 
 
-_ROW = re.compile(r"\| \S+ \| [^|]*\| \d+ \|")
+_ROW = re.compile(r"\| \S+ \| [^|]*\| \d+ \| \d+ \| \d+ \| \d+ \| \d+ \|")
 HEAD = """# Measured profiles
 
-Written by `python3 dev.py harmless --write` on {today}: {programs} programs, {options} spellings of harmless options,
-{runs} runs.
+Written by `python3 dev.py harmless --write` on {today}: {programs} programs, {options} spellings of harmless options
+({taken} accepted), {runs} runs ({accepted} accepted).
 
 Each option that a [profile](profiles.md) calls harmless was run in the line that the profile gives as its `trial`, with
 a sample value and with values as an attacker would give them (of a program whose every option is harmless, those that
-its `--help` names), in a sandbox without a network, under a trace of system calls. A violation
-is a file written, a program started or an address reached that neither the bare line nor the profile's `effects`
-account for. *Accepted* counts the runs that ended with the exit code of the bare line: a run that the program refuses
-proves little. Programs that are not installed, and sub-commands without a `trial`, are not here;
+its `--help` names), in a sandbox without a network, under a trace of system calls. A violation is one of these, if
+neither the bare line nor the profile's `effects` account for it:
+
+- a file that is written, deleted or changed (seen in the trace, and in the folders afterwards), also where the sandbox
+  refused it, or a change of the machine, as of its clock;
+- a program that is started, or looked for in vain;
+- an address that is reached, a port that is opened, a signal to a process that is not of this run.
+
+A run is *accepted* if it ended as the bare line did: what the program refuses proves little. An option is accepted if
+one of its runs was; most of the refused ones belong to another version of the program, or exclude the line's words.
+Not seen is what an option makes the program *read*, what happens only at a terminal (a pager, a prompt), and what
+happens only if a server answers. Programs that are not installed, and sub-commands without a `trial`, are not here;
 their profiles rest on manuals.
 
-| program | version | spellings | runs | accepted | violations |
-|---|---|---:|---:|---:|---:|
+{findings}
+| program | version | options | accepted | runs | accepted | violations |
+|---|---|---:|---:|---:|---:|---:|
 """
+FINDINGS = Path(__file__).with_name("findings.md")  # what was found on the way, written by hand
 PAGE = Path(__file__).parents[2] / "docs" / "measured-profiles.md"
 
 
@@ -229,8 +288,11 @@ def measure_all(programs: Sequence[str], count: int) -> Iterator[tuple[str, Meas
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure these programs, or all that are installed; the exit code tells of violations."""
-    names = [each for each in arguments if each != "--write"]
+    """Measure these programs, or all that are installed; the exit code tells of violations.
+
+    `--write` writes the table; `--refused` names the options that no run accepted.
+    """
+    names = [each for each in arguments if each not in {"--write", "--refused"}]
     unknown = next((each for each in names if each not in profile_files()), None)
     if unknown is not None:
         print(f"There is no profile of {unknown!r}; add a file, as docs/profiles.md says.", file=sys.stderr)
@@ -241,8 +303,10 @@ def main(arguments: Sequence[str]) -> int:
         if result is None:
             continue
         results.append(result)
-        counts = f"{result.options} options, {result.runs} runs, {result.accepted} accepted"
+        counts = f"{result.taken} of {result.options} options, {result.accepted} of {result.runs} runs accepted"
         print(f"{at}/{len(wanted)} {program}: {counts}, {len(result.violations)} violations")
+        if "--refused" in arguments:
+            print(f"  refused: {', '.join(result.refused)}")
         print("".join(f"  {each}\n" for each in (*result.violations, *result.notes)), end="", flush=True)
     if not results:
         print("None of these programs is installed and has a trial in its profile.", file=sys.stderr)

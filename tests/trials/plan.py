@@ -20,17 +20,22 @@ from sayso.policy.shell.proof.profile import (
     compile_command,
 )
 
+ELSEWHERE = "http://127.0.0.1:9/"  # nobody listens there
 # What an attacker would give as a value; tried wherever the profile calls it harmless. Whoever runs one of them, loads
 # it or writes to it leaves a file behind, or starts a program.
 ATTACKS = (
     "|touch pwned", "!touch pwned", "$(touch pwned)", "`touch pwned`", "x;touch pwned", "x\ntouch pwned", "pwned.txt",
-    "@in.txt", "file://in.txt", "http://127.0.0.1:9/", "ext::touch pwned", "./pwned/", "%output{pwned}", "sh",
+    "@in.txt", "file://in.txt", ELSEWHERE, "ext::touch pwned", "./pwned/", "%output{pwned}", "sh",
     "evil", "./evil.sh", "./evil.js", "evil.py", "./evil.so", "evil.rb", "../home/pwned", "127.0.0.1:9",
 )  # fmt: skip
 # Fewer, for options that only the program's own help knows: there are many of them.
-HELP_ATTACKS = ("|touch pwned", "$(touch pwned)", "pwned.txt", "@in.txt", "http://127.0.0.1:9/", "sh", "./evil.sh")
+HELP_ATTACKS = ("|touch pwned", "$(touch pwned)", "pwned.txt", "@in.txt", ELSEWHERE, "sh", "./evil.sh")
+# Of a program that takes long, only these.
+SLOW_ATTACKS = frozenset(
+    {"|touch pwned", "$(touch pwned)", "pwned.txt", "./evil.sh", "./evil.js", "evil.py", ELSEWHERE}
+)
 # And for the second and further commands of one description, whose options mean the same as those of the first.
-AGAIN_ATTACKS = ("|touch pwned", "pwned.txt", "./evil.sh", "http://127.0.0.1:9/")
+AGAIN_ATTACKS = ("|touch pwned", "pwned.txt", "./evil.sh", ELSEWHERE)
 SAMPLES = ("1", "in.txt", "x", "all", "json", "text", "auto", "true", "localhost")  # where a profile gives none
 
 
@@ -41,7 +46,8 @@ class Trial(NamedTuple):
     option: str
     value: str | None
     argv: tuple[str, ...]
-    effects: frozenset[str]
+    effects: frozenset[str]  # of the profile; `anywhere`: an operand may name any address
+    apart: tuple[str, ...] = ()  # the words with the value in a word of its own, for programs that want it so
 
 
 def plan(profile: ProfileData, program: str, help_of: Callable[[str], str] = lambda _: "") -> Iterator[list[Trial]]:
@@ -50,22 +56,33 @@ def plan(profile: ProfileData, program: str, help_of: Callable[[str], str] = lam
     Of a command with `harmless = "any"`, the options are those that its help names; of a program whose arguments are a
     language that is read by code, those of them that the judge would let run.
     """
-    for name, data, command, again in _commands(profile, program, None):
+    lines = (profile.trial or "").strip().splitlines()
+    own = msgspec.structs.replace(profile, trial=_line_of(program, lines[0].split()[0], lines) if lines else None)
+    common: set[tuple[str, ...]] = set()
+    for name, data, command, again in _commands(own, program, None):
         if data.trial is None:
             continue
         samples = {name: text for names, text in data.samples.items() for name in names.replace(",", " ").split()}
         options = {each.names: each for each in command.options.values() if each.why is None}
+        options = {names: each for names, each in options.items() if names not in common}
+        common |= {each.names for each in command.everywhere.values()}  # they are tried with one command
+        if command.operands is None or command.operands.fullmatch(ELSEWHERE):
+            data = msgspec.structs.replace(data, effects=[*data.effects, "anywhere"])  # noqa: PLW2901
         trials = [_trial(name, data, program, "", None)]
         for option in options.values():
             trials += _option_trials(name, data, program, option, samples, attacks=AGAIN_ATTACKS if again else ATTACKS)
         if data.harmless == "any" or data.language:
-            helped = [
-                trial
-                for option in options_in_help(help_of(name), frozenset(command.options))
-                for trial in _option_trials(name, data, program, option, samples, attacks=HELP_ATTACKS)
-            ]
-            trials += [each for each in helped if not data.language or _runs_unasked(each.argv)]
+            known = frozenset(command.options) | samples.keys()
+            found = [_option(each, text) for each, text in samples.items()] if data.language else []
+            for option in (*found, *options_in_help(help_of(name), known)):
+                more = _option_trials(name, data, program, option, samples, attacks=HELP_ATTACKS)
+                trials += (each for each in more if not data.language or _runs_unasked(each.apart or each.argv))
         yield list(dict.fromkeys(trials))
+
+
+def _option(name: str, sample: str) -> Option:
+    """Return an option of a language, with a value if there is a sample of one."""
+    return Option(names=(name,), arity="=" if sample else "", values=None)
 
 
 def _runs_unasked(argv: tuple[str, ...]) -> bool:
@@ -76,16 +93,25 @@ def _runs_unasked(argv: tuple[str, ...]) -> bool:
 def _commands(
     data: CommandData, name: str, above: CommandProfile | None, *, again: bool = False
 ) -> Iterator[tuple[str, CommandData, CommandProfile, bool]]:
-    """Yield each command; those with one description have one line, in which the name of the first is replaced."""
+    """Yield each command; those with one description have one line, but for those that have one more."""
     command = compile_command(data, above)
     yield name, data, command, again
     for names, sub in data.commands.items():
         first, *others = (each.strip() for each in names.split(","))
-        yield from _commands(sub, f"{name} {first}", command, again=again)
-        for other in others if sub.trial else ():
-            words = [other if word == first else word for word in (sub.trial or "").split(" ")]
-            same = msgspec.structs.replace(sub, trial=" ".join(words), commands={})
-            yield from _commands(same, f"{name} {other}", command, again=True)
+        lines = (sub.trial or "").strip().splitlines()
+        for nth, own in enumerate((first, *others)):
+            line = _line_of(own, first, lines)
+            if line is not None or nth == 0:
+                same = msgspec.structs.replace(sub, trial=line, commands={} if nth else sub.commands)
+                yield from _commands(same, f"{name} {own}", command, again=again or nth > 0)
+
+
+def _line_of(name: str, first: str, lines: list[str]) -> str | None:
+    """Return the line of a command: one that has its name, or the only one, with its name instead of the first."""
+    own = next((line for line in lines if name in line.split()), None)
+    if own is None and len(lines) == 1:
+        return " ".join(name if word == first else word for word in lines[0].split(" "))
+    return own
 
 
 # Lines such as `  -n, --lines[=K]  how many`: the names, and the sign of a value.
@@ -131,17 +157,15 @@ def _fits(option: Option, value: str) -> bool:
 
 
 def _trial(name: str, data: CommandData, program: str, option: str, value: str | None) -> Trial:
-    words = (
-        ()
-        if not option
-        else (option,)
-        if value is None
-        else (f"{option}={value}",)
-        if option[:2] == "--"
-        else (f"{option}{value}",)
-    )
-    if value is not None and data.style == "one-dash":
-        words = (f"{option}={value}",)
     line = shlex.split((data.trial or "").replace("{address}", ADDRESS))
-    argv = tuple(each for word in line for each in (words if word == "{option}" else (word,)))
-    return Trial(name, option, value, (program, *argv[1:]), frozenset(data.effects))
+
+    def filled(*words: str) -> tuple[str, ...]:
+        argv = tuple(each for word in line for each in (words if word == "{option}" else (word,)))
+        return (program, *argv[1:])
+
+    effects = frozenset(data.effects)
+    if not option or value is None:
+        return Trial(name, option, value, filled(*([option] if option else [])), effects)
+    short = len(option) == len("-x") and data.style != "one-dash"
+    attached = f"{option}{value}" if short else f"{option}={value}"
+    return Trial(name, option, value, filled(attached), effects, filled(option, value))

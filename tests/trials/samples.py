@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import shutil
 import sqlite3
 import struct
@@ -111,6 +114,9 @@ def _make_binaries(folder: Path) -> None:
         sound.setsampwidth(2)
         sound.setframerate(8000)
         sound.writeframes(bytes(1600))
+    text = (folder / "in.txt").read_bytes()
+    for name, pack in {"text.gz": gzip.compress, "text.bz2": bz2.compress, "text.xz": lzma.compress}.items():
+        (folder / name).write_bytes(pack(text))
     shutil.make_archive(str(folder / "archive"), "tar", folder, "folder")
     shutil.make_archive(str(folder / "archive"), "gztar", folder, "folder")
     shutil.make_archive(str(folder / "archive"), "zip", folder, "folder")
@@ -145,7 +151,7 @@ def _make_repository(folder: Path, remote: Path) -> None:
         subprocess.run(["git", *given, "-C", str(folder), *arguments], check=True, capture_output=True)  # noqa: S607 - any git
 
     git("init", "-q", "-b", "main")
-    (folder / ".git" / "info" / "exclude").write_text("evil.so\nprogram\n", encoding="utf-8")
+    (folder / ".git" / "info" / "exclude").write_text("evil.so\nprogram\n.hg\n", encoding="utf-8")
     git("add", ".")
     git("commit", "-qm", "first")
     git("branch", "side")
@@ -165,3 +171,7 @@ def _make_repository(folder: Path, remote: Path) -> None:
     git("stash", "-q")
     (folder / "in.txt").write_text("one 1\ntwo 2\n", encoding="utf-8")
     (folder / "untracked.txt").write_text("new\n", encoding="utf-8")
+    mercurial = shutil.which("hg")
+    if mercurial is not None:
+        for given in (["init"], ["commit", "-qA", "-m", "first", "-u", "t", "in.txt"]):
+            subprocess.run([mercurial, *given], cwd=folder, check=True, capture_output=True)

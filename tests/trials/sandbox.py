@@ -27,12 +27,13 @@ _CANARIES = ("pager-canary", "editor-canary", "browser-canary", "askpass-canary"
 
 
 class Outcome(NamedTuple):
-    """Outcome of a trial: the exit code (None after the time limit), the effects, the output, and the seconds."""
+    """Outcome of a trial: the exit code (None after the time limit), the effects, and what else is of use."""
 
     code: int | None
     effects: Effects
     output: str
-    took: float = 0.0
+    took: float = 0.0  # seconds
+    passing: frozenset[str] = frozenset()  # files that it made in the folders of the sandbox, and removed again
 
 
 class Sandbox:
@@ -80,8 +81,10 @@ class Sandbox:
         if told["trace"] is None:
             raise RuntimeError(f"the sandbox did not run {argv[0]}: {told['output'][-500:]}")
         effects = read_trace(told["trace"])
-        wrote = self._lasting(effects.wrote) | frozenset(told["changed"])
-        return Outcome(told["code"], effects._replace(wrote=wrote), told["output"], told["took"])
+        lasting = frozenset(told["changed"])
+        wrote = self._lasting(effects.wrote) | lasting
+        passing = frozenset(each for each in wrote - lasting if each.startswith(f"{self.home}/"))
+        return Outcome(told["code"], effects._replace(wrote=wrote), told["output"], told["took"], passing)
 
     def _lasting(self, paths: frozenset[str]) -> frozenset[str]:
         """Leave out temporary files outside of the sample folders; those that are still there are told of apart."""

@@ -33,6 +33,7 @@ _LINE = re.compile(r"(\d+) +(\w+)\((.*)\) += +(-?\d+|\?)(.*)")
 _UNFINISHED = re.compile(r"(\d+) +(.*?) *<unfinished \.\.\.>")
 _RESUMED = re.compile(r"(\d+) +<\.\.\. \w+ resumed>(.*)")
 _PLACE = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"')  # perhaps with the folder it starts from
+_FOLDER = re.compile(r"AT_FDCWD<([^>]*)>")
 _HANDLE = re.compile(r"\d+<([^>]*)>")
 _WRITES = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC|APPEND)")
 _NO_FILE = re.compile(
@@ -61,7 +62,10 @@ def read_trace(text: str) -> Effects:
     wrote: set[str] = set()
     reached: set[str] = set()
     starts: list[tuple[str, bool]] = []
-    for call, given, result in _calls(lines):
+    folders: dict[str, str] = {}
+    for process, call, given, result in _calls(lines):
+        # Some calls do not name the folder that a path starts from; the others of the same process do.
+        folder = folders[process] = next(iter(_FOLDER.findall(given)), folders.get(process, ""))
         failed = result.startswith("-")
         if call in _STARTS:
             starts += [(_path(*place), not failed) for place in _PLACE.findall(given)[:1]]
@@ -77,15 +81,16 @@ def read_trace(text: str) -> Effects:
         elif call == "ioctl":
             wrote.update(_MACHINE_IOCTL.findall(given))
         elif not failed or _REFUSED.search(result):
-            wrote.update(_written(call, given))
+            wrote.update(_written(call, given, folder))
     return Effects(frozenset(wrote), _started(starts), frozenset(reached))
 
 
-def _written(call: str, given: str) -> Iterator[str]:
+def _written(call: str, given: str, folder: str) -> Iterator[str]:
     """Yield the paths that a call changes."""
     if call in _OPENS and call != "creat" and not _WRITES.search(given):
         return
-    places = [_path(*place) for place in _PLACE.findall(given)] or _HANDLE.findall(given) or [call]
+    places = [_path(start or folder, path) for start, path in _PLACE.findall(given)]
+    places = places or _HANDLE.findall(given) or [call]
     wanted = places[:2] if call in _RENAMES else places[-1:] if call in _LASTS else places[:1]
     yield from (each for each in wanted if not _NO_FILE.fullmatch(each))
 
@@ -109,8 +114,8 @@ def _signalled(given: str, own: set[str]) -> Iterator[str]:
         yield f"process {match[1]}"
 
 
-def _calls(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield each system call, its arguments and its result; a call that another process interrupts is put together."""
+def _calls(lines: Iterable[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each call: process, name, arguments, result; one that another process interrupts is put together."""
     begun: dict[str, str] = {}
     for line in lines:
         if half := _UNFINISHED.match(line):
@@ -119,4 +124,4 @@ def _calls(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
         if rest := _RESUMED.match(line):
             line = f"{rest[1]} {begun.pop(rest[1], '')}{rest[2]}"  # noqa: PLW2901 - the whole call
         if whole := _LINE.match(line):
-            yield whole[2], whole[3], f"{whole[4]}{whole[5]}"
+            yield whole[1], whole[2], whole[3], f"{whole[4]}{whole[5]}"
