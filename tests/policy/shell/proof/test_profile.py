@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import Path
@@ -165,3 +167,28 @@ def test_a_malformed_file_is_named_in_the_sentence(tmp_path: Path, text: str) ->
     file.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ConfigurationError, match=r"the profile frob\.toml is malformed: "):
         compiled_profile(file)
+
+
+FIRST_IN_THREADS = """
+import sys, threading
+from sayso.policy.shell.proof.catalogue import find_command
+
+sys.setswitchinterval(1e-6)
+start = threading.Barrier(8)
+found = []
+
+def look(name):
+    start.wait()
+    found.append(find_command(name))
+
+threads = [threading.Thread(target=look, args=(name,)) for name in "git npm pip uv cargo docker gh hg".split()]
+for each in threads: each.start()
+for each in threads: each.join()
+print(len(found))
+"""
+
+
+def test_several_threads_may_be_the_first_to_read_profiles() -> None:
+    for _ in range(5):  # without the lock, one process in six ended with a segmentation fault
+        ended = subprocess.run([sys.executable, "-c", FIRST_IN_THREADS], capture_output=True, text=True, check=False)
+        assert (ended.returncode, ended.stdout) == (0, "8\n")
