@@ -77,7 +77,7 @@ def measure_part(sandbox: Sandbox, trials: Sequence[Trial]) -> Part:
     attached: set[str] = set()  # options that take their value in one word
     runs = 0
     for trial in trials[1:]:
-        if bare.took > SLOW and trial.value in SKIPPED:
+        if (bare.took > SLOW or not fine) and trial.value in SKIPPED:
             continue
         for argv in (trial.argv, trial.apart) if trial.apart and trial.option not in attached else (trial.argv,):
             outcome = sandbox.run(argv, min(limit, 2.0) if bare.code is None else limit)

@@ -24,9 +24,9 @@ ELSEWHERE = "http://127.0.0.1:9/"  # nobody listens there
 # What an attacker would give as a value; tried wherever the profile calls it harmless. Whoever runs one of them, loads
 # it or writes to it leaves a file behind, or starts a program.
 ATTACKS = (
-    "|touch pwned", "!touch pwned", "$(touch pwned)", "`touch pwned`", "x;touch pwned", "x\ntouch pwned", "pwned.txt",
-    "@in.txt", "file://in.txt", ELSEWHERE, "ext::touch pwned", "./pwned/", "%output{pwned}", "sh",
-    "evil", "./evil.sh", "./evil.js", "evil.py", "./evil.so", "evil.rb", "../home/pwned", "127.0.0.1:9",
+    "|touch pwned", "!touch pwned", "x;touch pwned `touch pwned` $(touch pwned)", "x\ntouch pwned", "pwned.txt",
+    "@in.txt", "file://in.txt", ELSEWHERE, "ext::touch pwned", "%output{pwned}", "sh",
+    "evil", "./evil.sh", "./evil.js", "evil.py", "./evil.so", "../home/pwned", "127.0.0.1:9",
 )  # fmt: skip
 # Fewer, for options that only the program's own help knows: there are many of them.
 HELP_ATTACKS = ("|touch pwned", "$(touch pwned)", "pwned.txt", "@in.txt", ELSEWHERE, "sh", "./evil.sh")
