@@ -83,7 +83,7 @@ def measure_part(sandbox: Sandbox, trials: Sequence[Trial]) -> Part:
             outcome = sandbox.run(argv, min(limit, 2.0) if bare.code is None else limit)
             runs += 1
             violations += told(trial._replace(argv=argv), outcome, bare.effects)
-            if fine and outcome.code in {0, bare.code}:
+            if outcome.code == 0 or (fine and outcome.code == bare.code):
                 accepted.append((trial.command, trial.option))
                 attached.update([trial.option] if argv == trial.argv else [])
                 break
@@ -150,7 +150,7 @@ def _unexpected(outcome: Outcome, bare: frozenset[str], trial: Trial) -> Iterato
     """Yield the paths that the profile does not expect: it says that the line writes, but not anywhere.
 
     Of such a line, files are expected that do not last, lie in a folder where the bare line writes, or have the name of
-    one of its files and more (`in.txt.gz`).
+    one of its files and more (`in.txt.gz`, `v2-0001-x.patch`).
     """
     paths = outcome.effects.wrote - bare
     if "writes" not in trial.effects:
@@ -158,8 +158,14 @@ def _unexpected(outcome: Outcome, bare: frozenset[str], trial: Trial) -> Iterato
         return
     places = frozenset(map(_place, bare))
     for path in paths - outcome.passing:
-        if _place(path) not in places and not path.startswith(tuple(bare)):
+        named = path.startswith(tuple(bare)) or Path(path).name.endswith(tuple(_names(bare)))
+        if _place(path) not in places and not named:
             yield path
+
+
+def _names(paths: frozenset[str]) -> Iterator[str]:
+    """Yield the names of files; those of folders have no dot inside."""
+    yield from (name for name in (Path(each).name for each in paths) if "." in name.strip("."))
 
 
 def _place(path: str) -> str:

@@ -32,7 +32,7 @@ ATTACKS = (
 HELP_ATTACKS = ("|touch pwned", "$(touch pwned)", "pwned.txt", "@in.txt", ELSEWHERE, "sh", "./evil.sh")
 # Of a program that takes long, only these.
 SLOW_ATTACKS = frozenset(
-    {"|touch pwned", "$(touch pwned)", "pwned.txt", "./evil.sh", "./evil.js", "evil.py", ELSEWHERE}
+    {"|touch pwned", "x;touch pwned `touch pwned` $(touch pwned)", "pwned.txt", "./evil.sh", "./evil.js", "evil.py"}
 )
 # And for the second and further commands of one description, whose options mean the same as those of the first.
 AGAIN_ATTACKS = ("|touch pwned", "pwned.txt", "./evil.sh", ELSEWHERE)
@@ -57,7 +57,9 @@ def plan(profile: ProfileData, program: str, help_of: Callable[[str], str] = lam
     language that is read by code, those of them that the judge would let run.
     """
     lines = (profile.trial or "").strip().splitlines()
-    own = msgspec.structs.replace(profile, trial=_line_of(program, lines[0].split()[0], lines) if lines else None)
+    first = lines[0].split()[0] if lines else ""
+    line = _line_of(program, first, lines) or _line_of(program, first, lines[:1])
+    own = msgspec.structs.replace(profile, trial=line)
     common: set[tuple[str, ...]] = set()
     for name, data, command, again in _commands(own, program, None):
         if data.trial is None:

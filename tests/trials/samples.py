@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import shlex
 import shutil
 import sqlite3
 import struct
@@ -85,6 +86,11 @@ _FILES: Mapping[str, str] = {
     "evil.sh": "#!/bin/sh\n: > pwned\n",
     "evil.rb": "File.write('pwned', '')\n",
 }
+_COMMANDS = (
+    "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -subj /CN=x",
+    "ar rc lib.a program.c",
+    "ssh-keygen -q -t ed25519 -N '' -C x -f id",
+)
 _PROGRAMS = ("script.sh", "evil.sh")
 _LIBRARY = '#include <fcntl.h>\n__attribute__((constructor)) static void load(void) { creat("pwned", 0600); }\n'
 
@@ -120,6 +126,9 @@ def _make_binaries(folder: Path) -> None:
     shutil.make_archive(str(folder / "archive"), "tar", folder, "folder")
     shutil.make_archive(str(folder / "archive"), "gztar", folder, "folder")
     shutil.make_archive(str(folder / "archive"), "zip", folder, "folder")
+    for command in _COMMANDS:
+        if shutil.which(command.split()[0]):
+            subprocess.run(shlex.split(command), cwd=folder, check=True, capture_output=True)
     compiler = shutil.which("cc")
     if compiler is not None:
         source = folder / "library.c"
