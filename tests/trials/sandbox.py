@@ -112,8 +112,18 @@ class Sandbox:
             "VISUAL": "editor-canary", "BROWSER": "browser-canary", "GIT_ASKPASS": "askpass-canary",
             "SSH_ASKPASS": "askpass-canary", "SHELL": "shell-canary",
         }  # fmt: skip
+        # Where rustc is, if it comes from rustup; the folder can be read only.
+        toolchains = os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup"))
         author = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-        settings = {"LANG": "C.UTF-8", "TERM": "xterm", "PYTHONDONTWRITEBYTECODE": "1", "npm_config_fetch_retries": "0"}
+        settings = {
+            "LANG": "C.UTF-8",
+            "TERM": "xterm",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "npm_config_fetch_retries": "0",
+            "PIP_RETRIES": "0",
+            "UV_HTTP_RETRIES": "0",
+            "RUSTUP_HOME": toolchains,
+        }
         return {**canaries, **author, **settings, "PATH": self.path, "HOME": str(self.home / "home")}
 
     @property
