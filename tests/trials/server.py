@@ -115,7 +115,7 @@ def _end_others() -> None:
             return
         if not _others():
             return
-        time.sleep(0.002)
+        os.sched_yield()
 
 
 def _others() -> bool:

@@ -6,7 +6,6 @@ Tests: tests/policy/shell/proof/test_profile.py
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, cast
 
@@ -143,16 +142,17 @@ class ProfileData(CommandData, frozen=True, kw_only=True, forbid_unknown_fields=
     obeys: dict[str, str] = {}
 
 
+# When several threads are the first to decode a type that holds itself, msgspec (0.22) can end the process: so it is
+# learnt here, where one thread imports.
+msgspec.json.Decoder(ProfileData)
+
 GENERIC = "--help --version"
-# When several threads first decode a type that holds itself, msgspec (0.22) can end the process.
-_DECODING = threading.Lock()
 
 
 def parse_profile(text: str) -> ProfileData:
     """Parse the text of a profile file; raises `ProfileError`."""
     try:
-        with _DECODING:
-            return msgspec.toml.decode(text, type=ProfileData)
+        return msgspec.toml.decode(text, type=ProfileData)
     except (msgspec.DecodeError, ValueError) as error:
         raise ProfileError(str(error)) from error
 
