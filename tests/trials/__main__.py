@@ -220,17 +220,19 @@ Written by `python3 dev.py harmless --write` on {today}: {programs} programs, {o
 ({taken} accepted), {runs} runs ({accepted} accepted).
 
 Each option that a [profile](profiles.md) calls harmless was run in the line that the profile gives as its `trial`, with
-a sample value and with values as an attacker would give them (of a program whose every option is harmless, those that
-its `--help` names), in a sandbox without a network, under a trace of system calls. A violation is one of these, if
-neither the bare line nor the profile's `effects` account for it:
+a sample value and with values as an attacker would give them, in a sandbox without a network, under a trace of system
+calls. Of a program whose every option is harmless, those that its `--help` names are tried; options that stand
+everywhere are tried with one command; a program that takes long, or fails by itself, gets fewer values. A violation is
+one of these, if neither the bare line nor the profile's `effects` account for it:
 
 - a file that is written, deleted or changed (seen in the trace, and in the folders afterwards), also where the sandbox
   refused it, or a change of the machine, as of its clock;
 - a program that is started, or looked for in vain;
 - an address that is reached, a port that is opened, a signal to a process that is not of this run.
 
-A run is *accepted* if it ended as the bare line did: what the program refuses proves little. An option is accepted if
-one of its runs was; most of the refused ones belong to another version of the program, or exclude the line's words.
+A run is *accepted* if it ended well, or as the bare line did: what the program refuses proves little. An option is
+accepted if one of its runs was; most of the refused ones belong to another version of the program, or exclude the
+line's words.
 Not seen is what an option makes the program *read*, what happens only at a terminal (a pager, a prompt), and what
 happens only if a server answers. Programs that are not installed, and sub-commands without a `trial`, are not here;
 their profiles rest on manuals.
