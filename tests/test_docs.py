@@ -57,6 +57,12 @@ def test_the_architecture_has_the_layers_of_the_import_linter() -> None:
     assert spoken(sentence) == [name.removeprefix("sayso.") for name in kept_apart]
 
 
+def test_no_page_has_both_sides_of_a_merge() -> None:
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    marker = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+    assert [page.name for page in pages if marker.search(page.read_text(encoding="utf-8"))] == []
+
+
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
 
 

@@ -132,6 +132,8 @@ def _is_dead(pid: str) -> bool:
 
 def main(root: Path, scratch: Path) -> None:
     """Run the commands of the standard input."""
+    if Path("/proc/1/comm").read_text(encoding="utf-8").strip() != "bwrap":
+        sys.exit("This ends every process that it can see: it runs in the sandbox of `dev.py harmless` only.")
     threading.Thread(target=answer, args=(socket.create_server(("127.0.0.1", 8765)),), daemon=True).start()
     folders, log = Folders(root, scratch), root / "trace"
     folders.make()
