@@ -1,6 +1,8 @@
 """Lines of shells, and of programs that start, watch and end processes: which are harmless, and which ask."""
 
 HARMLESS = (
+    ("hyperfine", "hyperfine --version"),
+    ("hyperfine 'cargo build'", "hyperfine 'cargo build' --quiet"),
     ("ps", "ps aux --sort=-%mem"),
     ("ps", "ps -ef"),
     ("pgrep", "pgrep -fa node"),
@@ -60,6 +62,12 @@ HARMLESS = (
     ("parallel", "parallel -j4 ls ::: a b"),
 )
 ASKS = (
+    ("hyperfine", "hyperfine 'ls; id'"),
+    ("hyperfine", "hyperfine --export-json x 'ls'"),
+    ("doppler run", "doppler run rm x"),
+    ("direnv", "direnv exec . id"),
+    ("watchexec", "watchexec -e py 'touch x'"),
+    ("pkexec", "pkexec id"),
     ("kill", "kill -9 -1"),
     ("kill", "kill -1"),
     ("kill", "kill 0"),
