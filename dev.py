@@ -134,9 +134,13 @@ class Environment:
         return str(self.folder / "bin" / tool)
 
     def settings(self) -> dict[str, str]:
-        """The variables of an activated environment."""
+        """The variables of an activated environment.
+
+        Tests start hundreds of processes: without byte code on the disk, each would compile all that it imports.
+        """
         path = os.pathsep.join([str(self.folder / "bin"), SETTINGS.get("PATH", os.defpath)])
-        return {**SETTINGS, "PATH": path, "VIRTUAL_ENV": str(self.folder)}
+        own = {"PATH": path, "VIRTUAL_ENV": str(self.folder), "PYTHONDONTWRITEBYTECODE": ""}
+        return {**SETTINGS, **own}
 
     def prepare(self) -> Environment:
         """Install what the requirement file lists, unless nothing has changed since the last time."""
