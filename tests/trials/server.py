@@ -73,12 +73,18 @@ def _remove(path: Path) -> None:
 
 
 def _entries(folder: Path | str, but: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the entries of a folder; the times of folders are left out, for they tell of scratch files, too."""
+    """Yield the entries of a folder; the times of folders are left out, for they tell of scratch files, too.
+
+    What is mounted there from outside is no part of it: no command can write that, and others may.
+    """
+    device = os.stat(folder).st_dev  # noqa: PTH116 - a text or a path
     with os.scandir(folder) as entries:
         for each in entries:
             if each.path == but:
                 continue
             found = each.stat(follow_symlinks=False)
+            if found.st_dev != device:
+                continue
             if each.is_dir(follow_symlinks=False):
                 yield each.path, (found.st_mode, found.st_uid)
                 yield from _entries(each.path, but)

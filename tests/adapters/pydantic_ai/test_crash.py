@@ -33,6 +33,7 @@ async def recover(folder: Path) -> tuple[str, list[str]]:
 
 
 @pytest.mark.proves("H2", "H3", "H16", "R17")
+@pytest.mark.timeout(480)  # one process after another, as many as there are steps
 def test_a_run_killed_at_any_step_of_its_resume_goes_on_and_pays_each_sum_at_most_once(tmp_path: Path) -> None:
     with crash_runner("tests.adapters.pydantic_ai.crash_child") as run:
         assert run(tmp_path / "whole", 0) == 0
