@@ -17,6 +17,7 @@ _LONGEST = 10_000  # characters
 _MOST_PARTS = 100
 _META = frozenset(" \t\n|&;()<>")
 _OPERATORS = ("&&", "||", "|&", ";", "|", "&", "\n")
+_BEGINS_OPERATOR = frozenset("&|;\n")
 _NEEDS_NEXT = frozenset({"&&", "||", "|", "|&"})  # operators that need a command behind them
 _REDIRECTIONS = ("&>>", "&>", ">>", ">&", ">|", ">(", "<<", "<>", "<&", "<(", ">", "<")
 _WRITES = frozenset({">", ">>", "&>", "&>>"})
@@ -28,6 +29,12 @@ _GOVERNING = frozenset({
     "PATH", "IFS", "ENV", "BASH_ENV", "BASH_COMPAT", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT", "GLOBIGNORE",
     "EXECIGNORE",
 })  # fmt: skip
+# Runs of characters that need no reader of their own: reading them at once is what makes long words cheap.
+_ORDINARY = re.compile(r"""[^ \t\n|&;()<>'"\\$`*?\[~{}=]+""")
+_ORDINARY_QUOTED = re.compile(r'[^"\\$`]+')
+# Blanks, continuations and comments: between words, and between commands.
+_SKIPPED = re.compile(r"(?:[ \t]+|\\\n|#[^\n]*)*")
+_SKIPPED_LINES = re.compile(r"(?:[ \t\n]+|\\\n|#[^\n]*)*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?")
 _LITERAL = re.compile(r"(?:[^{}]|\{[^{},.]*\})*")  # braces with nothing to choose from: `HEAD@{1}..HEAD`
 _TIME = re.compile(r"time[ \t]+(?:-p[ \t]+)?(?=[\w./])(?!(?:time|coproc)\b)")
@@ -128,29 +135,20 @@ class _Lexer:
 
     def script(self) -> tuple[Part, ...]:
         parts: list[Part] = []
-        self._skip(" \t\n")
+        self._skip(_SKIPPED_LINES)
         while self.at < self.size:
             parts.append(self._read_part(follows=parts[-1].operator if parts else ""))
             if len(parts) > _MOST_PARTS:
                 self.refuse(f"the line has more than {_MOST_PARTS} parts")
-            self._skip(" \t\n")
+            self._skip(_SKIPPED_LINES)
         if parts and parts[-1].operator in _NEEDS_NEXT:
             self.refuse(f"nothing follows {parts[-1].operator}")
         return tuple(parts)
 
-    def _skip(self, blanks: str) -> None:
-        """Skip blanks, continuations and comments."""
-        while self.at < self.size:
-            char = self.text[self.at]
-            if char in blanks:
-                self.at += 1
-            elif self.text.startswith("\\\n", self.at):
-                self.at += 2
-            elif char == "#":
-                end = self.text.find("\n", self.at)
-                self.at = self.size if end < 0 else end
-            else:
-                return
+    def _skip(self, skipped: re.Pattern[str]) -> None:
+        match = skipped.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
 
     def _read_part(self, follows: str) -> Part:
         start = self.at
@@ -161,7 +159,7 @@ class _Lexer:
         assignments: list[str] = []
         expands: set[str] = set()
         while True:
-            self._skip(" \t")
+            self._skip(_SKIPPED)
             if self._at_redirection():
                 redirects.append(self._read_redirection(""))
                 continue
@@ -200,6 +198,8 @@ class _Lexer:
         """Read the operator at the current offset; None if there is no operator, empty at the end."""
         if self.at == self.size:
             return ""
+        if self.text[self.at] not in _BEGINS_OPERATOR:
+            return None
         for operator in _OPERATORS:
             if self.text.startswith(operator, self.at):
                 self.at += len(operator)
@@ -287,11 +287,19 @@ class _Lexer:
     # Readers of the characters of a word.
 
     def plain(self, word: _Word) -> None:
-        char = self.text[self.at]
-        if char == "=" and word.bare and _NAME.fullmatch(word.text):
+        self._read_run(word, _ORDINARY)
+
+    def _read_run(self, word: _Word, run: re.Pattern[str]) -> None:
+        """Read the ordinary characters from here on, at least one character."""
+        match = run.match(self.text, self.at)
+        end = self.at + 1 if match is None else match.end()
+        word.text += self.text[self.at : end]
+        self.at = end
+
+    def equals(self, word: _Word) -> None:
+        if word.bare and _NAME.fullmatch(word.text):
             word.assigns = True
-        word.text += char
-        self.at += 1
+        self.plain(word)
 
     def expansion(self, _: _Word) -> None:
         self.refuse("a variable, a substitution or another expansion")
@@ -329,10 +337,10 @@ class _Lexer:
             if char in "$`":
                 self.refuse("a variable, a substitution or another expansion")
             if char == "\\" and self.at + 1 < self.size and self.text[self.at + 1] in '$`"\\\n':
-                self.at += 1
-                char = self.text[self.at].replace("\n", "")
-            word.text += char
-            self.at += 1
+                word.text += self.text[self.at + 1].replace("\n", "")
+                self.at += 2
+                continue
+            self._read_run(word, _ORDINARY_QUOTED)
         self.refuse("a quote is not closed", start)
 
     def escape(self, word: _Word) -> None:
@@ -365,4 +373,5 @@ _READERS: dict[str, Callable[[_Lexer, _Word], None]] = {
     "~": _Lexer.tilde,
     "{": _Lexer.brace,
     "}": _Lexer.brace,
+    "=": _Lexer.equals,
 }
