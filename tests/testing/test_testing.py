@@ -1,10 +1,12 @@
 """The public doubles, as users of the library meet them."""
 
+import asyncio
+
 import pytest
 
 from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, requires_approval
 from sayso.core.model import Approved, Denied
-from sayso.testing import ScriptedChannel
+from sayso.testing import FixedClock, ScriptedChannel
 
 pytest_plugins = ["pytester"]
 
@@ -81,3 +83,14 @@ def test_answers_given_at_the_start_are_used_in_order() -> None:
         with pytest.raises(PermissionError):
             pay()
     assert person.unused == []
+
+
+async def test_a_wait_that_is_due_already_ends_once_though_the_clock_goes_on_meanwhile() -> None:
+    clock = FixedClock()
+    with pytest.raises(TimeoutError):
+        async with clock.until(clock.now()):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                clock.advance(1.0)
+                await asyncio.sleep(0)  # the loop may end the wait now, though it is ending by itself

@@ -59,8 +59,10 @@ class FixedClock:
     @asynccontextmanager
     async def until(self, when: float) -> AsyncGenerator[None]:
         """Raise TimeoutError inside the body at that time."""
-        async with asyncio.timeout(0 if when <= self._now else None) as wait:
-            self._waits[wait] = (self._elapsed + when - self._now, asyncio.get_running_loop())
+        is_due = when <= self._now
+        async with asyncio.timeout(0 if is_due else None) as wait:
+            if not is_due:  # else it ends by itself, and cannot be ended a second time
+                self._waits[wait] = (self._elapsed + when - self._now, asyncio.get_running_loop())
             try:
                 yield
             finally:
