@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent
+LOCKS = ROOT / "requirements"
 OLDEST_PYTHON = (3, 11)
 UV_VERSION = "0.13.7"
 VOCABULARY = "llama-index-core==0.14.25"  # carries the tokenizer's vocabulary that AdalFlow would download
@@ -159,7 +160,7 @@ class Environment:
 
     def install(self) -> None:
         """Make the environment, fill it from the lock, and link sayso into it with the locked build tools."""
-        say(f"· installing {self.requirements.name} into {self.folder.name}")
+        say(f"· installing requirements/{self.requirements.name} into {self.folder.name}")
         here = ["--quiet", "--python", self.program("python")]
         uv(
             *["venv", "--quiet", "--allow-existing", "--python", sys.executable, str(self.folder)],
@@ -280,10 +281,10 @@ def need_npm_packages() -> None:
     stamp.write_bytes(wanted)
 
 
-DEVELOPMENT = Environment(ROOT / ".venv", ROOT / "requirements-dev.txt")
-OLDER = Environment(ROOT / ".venv-older", ROOT / "requirements-older.txt")
-PREFECT = Environment(ROOT / ".venv-prefect", ROOT / "requirements-prefect.txt")
-BENCHMARKS = Environment(ROOT / ".venv-bench", ROOT / "requirements-bench.txt")
+DEVELOPMENT = Environment(ROOT / ".venv", LOCKS / "dev.txt")
+OLDER = Environment(ROOT / ".venv-older", LOCKS / "older.txt")
+PREFECT = Environment(ROOT / ".venv-prefect", LOCKS / "prefect.txt")
+BENCHMARKS = Environment(ROOT / ".venv-bench", LOCKS / "bench.txt")
 IMAGE = ROOT / "deploy" / "requirements.txt"  # what is in the container
 
 
