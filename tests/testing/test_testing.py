@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, requires_approval
 from sayso.core.model import Approved, Denied
@@ -87,10 +88,14 @@ def test_answers_given_at_the_start_are_used_in_order() -> None:
 
 async def test_a_wait_that_is_due_already_ends_once_though_the_clock_goes_on_meanwhile() -> None:
     clock = FixedClock()
-    with pytest.raises(TimeoutError):
+
+    async def wait() -> None:
         async with clock.until(clock.now()):
             try:
                 await asyncio.Event().wait()
             finally:
                 clock.advance(1.0)
-                await asyncio.sleep(0)  # the loop may end the wait now, though it is ending by itself
+                await checkpoint()  # the loop may end the wait now, though it is ending by itself
+
+    with pytest.raises(TimeoutError):
+        await wait()

@@ -10,6 +10,10 @@ call into a `ToolCall` and then, in this order:
    with `asked=True`. A run that ends without resuming calls `withdraw_if_open` for each request that it opened;
 4. enters `execution` with the `Approved`, and runs the tool once, with `Approved.args` and no other arguments.
 
+A framework that enters the same hook again when it goes on, and does not say so, passes `asked=None` and skips
+`decide_fast`: the store knows whether the call was asked about. One whose predicate only wants to know whether somebody
+has to be asked calls `ask`, which claims nothing; the review of the same call comes later.
+
 Exactly once: an `Approved` is claimed in the store before it is returned, and no second caller gets one for the same
 request, in this process or another. A tool that fails, or a process that dies, after that does not get it back. The one
 exception is a call that stopped in the middle because an agent inside it had to ask: `resume_suspended`.
@@ -30,7 +34,7 @@ from msgspec.structs import replace
 
 from sayso.core.decide import refusal
 from sayso.core.model import Denied, Pending, ToolCall, Verdict
-from sayso.engine import context
+from sayso.engine import blocking, context
 from sayso.engine.execution import Execution
 from sayso.errors import ApprovalPending
 from sayso.policy.tool_names import MisspeltRules
@@ -106,35 +110,61 @@ class AdapterPort:
         return verdict is None or verdict.asks
 
     async def review(
-        self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False
+        self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool | None = False
     ) -> Approved | Denied | Pending:
         """Review a call that `decide_fast` left open, or that was `asked` about before; never wait for a person.
 
-        With `asked` the store must hold the request: a call that was never asked about is refused as forged.
+        With `asked` the store must hold the request: a call that was never asked about is refused as forged. With None,
+        for callers that cannot tell, the store is looked into, before anything that is remembered counts.
         """
         return await self._reviewer.review(self.with_session(call), tool_rules, asked=asked)
 
+    async def ask(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Pending | None:
+        """Open the request of a call if a person has to answer it, and decide and claim nothing; else return None.
+
+        For a framework whose predicate only says whether a call needs an approval; `review` decides when it runs.
+        """
+        return await self._reviewer.ask(self.with_session(call), tool_rules)
+
     async def settle(
-        self, call: ToolCall, tool_rules: ToolRules | None = None, *, asked: bool = False, keep: bool = False
+        self,
+        call: ToolCall,
+        tool_rules: ToolRules | None = None,
+        *,
+        asked: bool | None = False,
+        keep: bool = False,
+        inline: bool = False,
     ) -> Approved | Denied:
         """Do what `review` does and, where a person has to answer, wait; a cancelled wait withdraws the request.
 
         With `keep`, for a run that another process may continue from here, it leaves the request open, and looks for
-        one of an earlier process before anything that is remembered counts.
+        one of an earlier process before anything that is remembered counts. With `inline`, for a call that cannot stop
+        and go on later, it waits in the mode `defer` too.
 
         Raises:
             ApprovalPending: the mode is `defer`; its `request` can be answered, and the call resumed.
         """
         call = self.with_session(call)
-        outcome = await self._reviewer.review(call, tool_rules, asked=asked, looks=keep)
+        outcome = await self._reviewer.review(call, tool_rules, asked=None if keep and not asked else asked)
         while isinstance(outcome, Pending):
-            if self._mode == "defer":
+            if self._mode == "defer" and not inline:
                 raise ApprovalPending.for_request(outcome.request)
             closed = await self._wait_or_withdraw(outcome.request, keep=keep)
             if closed.status not in {"approved", "open"}:  # open if a clock went back; the review then expires it
                 return refusal(closed)  # which the store has recorded
             outcome = await self._reviewer.review(call, tool_rules, asked=True)
         return outcome
+
+    def settle_sync(
+        self,
+        call: ToolCall,
+        tool_rules: ToolRules | None = None,
+        *,
+        asked: bool | None = False,
+        inline: bool = False,
+    ) -> Approved | Denied:
+        """Do what `settle` does, for synchronous callers on a thread that runs no event loop."""
+        return blocking.run(self.settle, call, tool_rules, asked=asked, inline=inline)
 
     async def hear(self, call: ToolCall, tool_rules: ToolRules | None = None) -> Denied | None:
         """Wait for the answer to a call as `settle` does, but leave a yes unclaimed; None is a yes.
@@ -180,6 +210,11 @@ class AdapterPort:
             return await self._requests.with_call_id(session, call_id)
         found = await self._requests.find(session, ToolCall(tool="", call_id=call_id, run=run).key)
         return [] if found is None else [found]
+
+    async def find_request(self, call: ToolCall) -> ApprovalRequest | None:
+        """Return the request of exactly this call, by its session and key, in any state."""
+        call = self.with_session(call)
+        return await self._requests.find(call.session, call.key)
 
     async def restore_run(self, call: ToolCall) -> ToolCall | Denied:
         """Return a call, whose history has lost its run, with the run of the one request that fits; else a refusal.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,11 +21,22 @@ if TYPE_CHECKING:
     from sayso.engine.controller import ApprovalController
     from sayso.policy.policy import Policy, ToolRules
 
+T = TypeVar("T")
 _CONTROLLER: ContextVar[ApprovalController | None] = ContextVar("sayso_controller", default=None)
 _PROCESS_WIDE: list[ApprovalController] = []  # the last one is for threads and tasks that have none of their own
 _PRE_APPROVED: ContextVar[list[_PreApproval]] = ContextVar("sayso_pre_approved")
 Messages = Callable[[], "Iterable[ConversationMessage]"]
+_SESSION: ContextVar[str] = ContextVar("sayso_session", default="")
 _MESSAGES: ContextVar[list[Messages] | None] = ContextVar("sayso_messages", default=None)  # the newest first
+
+
+def reset(variable: ContextVar[T], token: Token[T]) -> None:
+    """Reset a variable; in another context than that of the token, which has a value of its own, leave it as it is.
+
+    A framework may call the hook after a tool in another task or thread than the one before it.
+    """
+    with contextlib.suppress(ValueError):
+        variable.reset(token)
 
 
 def current_controller() -> ApprovalController | None:
@@ -59,6 +70,7 @@ class _CurrentCall(NamedTuple):
     state: list[bytes]  # parked state of the agent inside it, until `delegate` takes it
     tightening: tuple[Policy, ...]
     delegated: list[str | None]  # the agents that its tool has called
+    starts: list[bool]  # one for each time that its framework has told of the start of the tool
 
 
 _CURRENT_CALL: ContextVar[_CurrentCall | None] = ContextVar("sayso_current_call", default=None)
@@ -98,7 +110,7 @@ def tighten(tool_rules: ToolRules, own: Policy | None = None) -> ToolRules:
 
 
 class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(controller, call):`
-    """Mark the block as the tool of this call or, without a call, bind it to this controller and no other."""
+    """Mark the block as the tool of this call, in its session; without a call, bind it to this controller only."""
 
     __slots__ = ("_current", "_messages", "_tokens")
 
@@ -112,19 +124,23 @@ class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(contr
         tightening: tuple[Policy, ...] = (),
         messages: Messages | None = None,
     ) -> None:
-        self._current = _CurrentCall(controller, call, by, [] if state is None else [state], tightening, [])
+        self._current = _CurrentCall(controller, call, by, [] if state is None else [state], tightening, [], [])
         self._messages = None if messages is None else [messages]
 
     def __enter__(self) -> None:
+        call = self._current.call
         messages = None if self._messages is None else _MESSAGES.set(self._messages)
-        self._tokens = _CURRENT_CALL.set(self._current), _CONTROLLER.set(self._current.controller), messages
+        session = _SESSION.set(call.session) if call is not None and call.session else None
+        self._tokens = _CURRENT_CALL.set(self._current), _CONTROLLER.set(self._current.controller), messages, session
 
     def __exit__(self, *_: object) -> None:
-        call, controller, messages = self._tokens
-        _CURRENT_CALL.reset(call)
-        _CONTROLLER.reset(controller)
+        call, controller, messages, session = self._tokens
+        if session is not None:
+            reset(_SESSION, session)
+        reset(_CURRENT_CALL, call)
+        reset(_CONTROLLER, controller)
         if messages is not None and self._messages is not None:
-            _MESSAGES.reset(messages)
+            reset(_MESSAGES, messages)
             self._messages.clear()  # also for tasks that the tool has left running
 
 
@@ -203,11 +219,8 @@ def prompt_role() -> Role:
     return "user" if running is None or running.call is None else "caller"
 
 
-_SESSION: ContextVar[str] = ContextVar("sayso_session", default="")
-
-
 def current_session() -> str:
-    """Return the session of the resumed run, or an empty text outside one."""
+    """Return the session of the resumed run or of the running call, or an empty text outside both."""
     return _SESSION.get()
 
 
@@ -242,7 +255,7 @@ class pre_approve:  # noqa: N801 - reads as a statement: `with pre_approve(contr
 
     def __exit__(self, *_: object) -> None:
         self._approval.clear()  # also for tasks that the tool has left running
-        _PRE_APPROVED.reset(self._token)
+        reset(_PRE_APPROVED, self._token)
 
 
 def consume_pre_approval(controller: ApprovalController, call: ToolCall, defaults: Mapping[str, Any]) -> bool:

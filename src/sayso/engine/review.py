@@ -86,32 +86,31 @@ class Reviewer:
         return None if isinstance(outcome, Ask) else outcome
 
     async def review(
-        self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool, looks: bool = False
+        self, call: ToolCall, tool_rules: ToolRules | None, *, asked: bool | None
     ) -> Approved | Denied | Pending:
-        """Decide what `decide_fast` left open, or what was asked about before; see `AdapterPort.review`.
-
-        With `looks`, a request of the call is looked for in any case: another process may have opened it.
-        """
-        by_name = self.policy.judge_by_name(call, tool_rules) if asked else None  # else `decide_fast` has done so
+        """Decide what `decide_fast` left open, or what was asked about before; see `AdapterPort.review`."""
+        by_name = (
+            None if asked is False else self.policy.judge_by_name(call, tool_rules)
+        )  # else `decide_fast` has done so
         verdict = by_name or await self.policy.judge_async(call, tool_rules)
         try:
-            return await self._review(call, verdict, tool_rules, asked=asked, looks=looks)
+            return await self._review(call, verdict, tool_rules, asked=asked)
         except CanonicalError as error:
             refusal = Denied(cause="blocked", reason=f"no approval can be bound to it: {error}")
             return await self._claim_or_record(call, verdict, refusal)
 
     async def _review(
-        self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None, *, asked: bool, looks: bool = False
+        self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None, *, asked: bool | None
     ) -> Approved | Denied | Pending:
-        known = asked or looks or self._was_asked(call)
+        known = asked is not False or self._was_asked(call)
         request = await self.store.find(call.session, call.key) if known else None
-        outcome = await self._decide(call, verdict, tool_rules, request, asked=asked)
+        outcome = await self._decide(call, verdict, tool_rules, request, asked=bool(asked))
         if isinstance(outcome, Approved) and outcome.remembered and outcome.remembered.uses_left is not None:
             outcome = outcome if await self.memory.spend(outcome.remembered) else Ask()
         if isinstance(outcome, Ask):
             return await self._ask(call, verdict, tool_rules)
         if isinstance(outcome, Pending):
-            elsewhere = looks and not self._was_asked(call)  # then it has to be announced here too
+            elsewhere = asked is None and not self._was_asked(call)  # then it has to be announced here too
             return await self._ask(call, verdict, tool_rules) if elsewhere else outcome
         if (
             isinstance(outcome, Denied)
@@ -121,6 +120,26 @@ class Reviewer:
         ):
             await self.lifecycle.withdraw(request.id, outcome.reason)
         return await self._claim_or_record(call, verdict, outcome)
+
+    async def ask(self, call: ToolCall, tool_rules: ToolRules | None) -> Pending | None:
+        """Open the request of a call, if a person has to answer it, and claim nothing; see `AdapterPort.ask`."""
+        verdict = self.policy.judge_by_name(call, tool_rules) or await self.policy.judge_async(call, tool_rules)
+        known_here = self._was_asked(call)
+        try:
+            request = await self.store.find(call.session, call.key)
+            outcome = await self._decide(call, verdict, tool_rules, request, asked=False)
+            if isinstance(outcome, Pending) and known_here:
+                return outcome
+            if not isinstance(outcome, Ask | Pending) or self._unaskable(verdict):
+                return None
+            request, is_new = await self._open(call, verdict, tool_rules)
+        except CanonicalError:  # the review refuses the call, and says why
+            return None
+        if request.status != "open":
+            return None
+        if not is_new:
+            self._announce(request, tool_rules)
+        return Pending(request=request)
 
     async def resume_suspended(self, call: ToolCall, tool_rules: ToolRules | None) -> Approved | Denied:
         """Decide whether a suspended call may resume; see `AdapterPort.resume_suspended`."""
@@ -138,9 +157,27 @@ class Reviewer:
 
     async def _ask(self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None) -> Approved | Denied | Pending:
         """Open a request; if the call has one already, review that one."""
-        if verdict.approvers is not None and verdict.approvers.needs_identity and not self.store.shared:
-            reason = f"its rule asks for {verdict.approvers}, whom only a hub on a shared store can know"
+        reason = self._unaskable(verdict)
+        if reason:
             return await self._claim_or_record(call, verdict, Denied(cause="blocked", reason=reason))
+        request, is_new = await self._open(call, verdict, tool_rules)
+        if is_new:
+            return Pending(request=request)
+        outcome = await self._review(call, verdict, tool_rules, asked=True)
+        if isinstance(outcome, Pending):
+            self._announce(outcome.request, tool_rules)
+        return outcome
+
+    def _unaskable(self, verdict: Verdict) -> str:
+        """Return why no person here can answer, or an empty text."""
+        if verdict.approvers is not None and verdict.approvers.needs_identity and not self.store.shared:
+            return f"its rule asks for {verdict.approvers}, whom only a hub on a shared store can know"
+        return ""
+
+    async def _open(
+        self, call: ToolCall, verdict: Verdict, tool_rules: ToolRules | None
+    ) -> tuple[ApprovalRequest, bool]:
+        """Open a request and announce it; or return that of a process that has died, or of one beside this one."""
         new = new_request(
             call,
             verdict,
@@ -159,14 +196,11 @@ class Reviewer:
         self._mark_asked(call)
         if request.status == "open":
             self.lifecycle.deadlines.begin(request)
-        if request.id != new.id:  # of a process that has died, or of one beside this one
-            outcome = await self._review(call, verdict, tool_rules, asked=True)
-            if isinstance(outcome, Pending):
-                self._announce(outcome.request, tool_rules)
-            return outcome
+        if request.id != new.id:
+            return request, False
         self.journal.notify_step(request, "asked")
         self._announce(request, tool_rules)
-        return Pending(request=request)
+        return request, True
 
     def _announce(self, request: ApprovalRequest, tool_rules: ToolRules | None) -> None:
         handle = LocalRequestHandle(
