@@ -5,7 +5,8 @@ try:
 except ImportError as error:
     raise ImportError("PydanticAI is not installed; run `pip install sayso[pydantic-ai]`") from error
 
-from sayso.adapters.pydantic_ai.browser_answers import WebUser, accept_answers
+from sayso.adapters.kit import WebUser
+from sayso.adapters.pydantic_ai.browser_answers import accept_answers
 from sayso.adapters.pydantic_ai.capability import Approvals
 from sayso.adapters.pydantic_ai.deferred import (
     build_approval_requests,

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from pydantic_ai.messages import BaseToolReturnPart, ModelMessage, ToolCallPart
 from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
 
+from sayso.adapters.kit import WebUser
 from sayso.core.canonical import freeze, is_same_value
 from sayso.core.decide import refusal
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Denied
@@ -30,13 +31,6 @@ _ABANDONED = "the conversation went on without an answer"
 _NOTHING_ASKED = "nobody was asked about this call in this session, so an approval of it cannot count"
 _AMBIGUOUS = "its call id was used before in this conversation, so it is not certain which call the approval means"
 _ANSWERED_OTHERWISE = "it was answered before, with other arguments than these"
-
-
-class WebUser(NamedTuple):
-    """A person whom the host has authenticated, with the roles that it has verified."""
-
-    who: str
-    roles: Collection[str] = ()
 
 
 async def accept_answers(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import msgspec
 from pydantic_ai import Agent, UserPromptNode
@@ -17,7 +17,8 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 
-from sayso.adapters.pydantic_ai.browser_answers import WebUser, accept_answers
+from sayso.adapters.kit import ControllerSettings, WebUser, build_controller
+from sayso.adapters.pydantic_ai.browser_answers import accept_answers
 from sayso.adapters.pydantic_ai.calls import call_key, run_of, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
     all_request_ids,
@@ -37,15 +38,11 @@ from sayso.adapters.pydantic_ai.toolset import GuardedToolset
 from sayso.core.model import ApprovalDecision, Approved, Denied, ToolCall
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
-from sayso.engine.settings import check_policy
 from sayso.errors import ApprovalDenied, ApprovalPending, ConfigurationError
 from sayso.policy.policy import Policy, ToolRules
 
 if TYPE_CHECKING:
-    from sayso.channels.callback import Callback
-    from sayso.core.ports import ApprovalUI, Channel
-    from sayso.engine.remembered import ApprovalMemory
-    from sayso.engine.settings import StoreLike
+    pass
 
 
 _CANNOT_STOP = (
@@ -54,18 +51,6 @@ _CANNOT_STOP = (
     "output_type=[…, DeferredToolRequests], and `park` it"
 )
 _HAS_ASKED = "_sayso_has_asked"
-
-
-class CapabilitySettings(TypedDict, total=False):
-    """Settings of the controller that is built for a policy; see `ApprovalController`."""
-
-    mode: str
-    approval_callback: Callback | ApprovalUI
-    memory: ApprovalMemory
-    store: StoreLike
-    channels: list[Channel]
-    session: str
-    timeout: float
 
 
 class Approvals(AbstractCapability[Any]):
@@ -83,7 +68,7 @@ class Approvals(AbstractCapability[Any]):
         on_denied: OnDenied = "model",
         session_of: SessionOf | None = None,
         answered_by: Callable[[RunContext[Any]], WebUser | None] | None = None,
-        **settings: Unpack[CapabilitySettings],
+        **settings: Unpack[ControllerSettings],
     ) -> None:
         """Use a controller, or build one from a policy and its settings.
 
@@ -101,13 +86,7 @@ class Approvals(AbstractCapability[Any]):
         """
         if answered_by is not None and not callable(answered_by):
             raise ConfigurationError(f"answered_by is {answered_by!r}; pass a function of PydanticAI's run context")
-        if isinstance(controller, ApprovalController) and settings:
-            raise ConfigurationError(f"the controller has its own {next(iter(settings))}; pass a policy instead")
-        if not isinstance(controller, ApprovalController) and (controller is not None or settings):
-            policy = None if controller is None else check_policy(controller, prefix="")
-            made = {"mode": "interactive" if {"approval_callback", "channels", "store"} & settings.keys() else "defer"}
-            controller = ApprovalController(policy=policy, **cast("Any", made | cast("dict[str, Any]", settings)))
-        self._guard = AgentGuard(controller, on_denied, session_of)
+        self._guard = AgentGuard(build_controller(controller, settings), on_denied, session_of)
         self._answered_by = answered_by
 
     @property

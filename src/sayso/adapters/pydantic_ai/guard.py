@@ -6,19 +6,19 @@ Tests: tests/adapters/pydantic_ai/test_capability.py
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic_ai.tools import RunContext
 
+from sayso.adapters.kit import Gate
 from sayso.adapters.pydantic_ai.durable import in_workflow, is_recoverable
-from sayso.core.canonical import is_same_value
 from sayso.core.model import Approved, Denied, ToolCall
 from sayso.engine import context
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ConfigurationError
-from sayso.policy.policy import Policy, ToolRules
+from sayso.policy.policy import ToolRules
 
 OnDenied = Literal["model", "raise"]
 SessionOf = Callable[[RunContext[Any]], str]
@@ -47,8 +47,8 @@ class RunState:
         return outcome if same else None
 
 
-class AgentGuard:
-    """The guard of one agent: its controller, its policy, and the way of reporting a refusal."""
+class AgentGuard(Gate):
+    """The gate of one agent, with the sessions and the state of its runs, and its way of reporting a refusal."""
 
     def __init__(
         self, controller: ApprovalController | None, on_denied: str, session_of: SessionOf | None = None
@@ -57,8 +57,7 @@ class AgentGuard:
             raise ConfigurationError(f"on_denied is {on_denied!r}; use 'model' or 'raise'")
         if session_of is not None and not callable(session_of):
             raise ConfigurationError(f"session_of is {session_of!r}; pass a function of PydanticAI's run context")
-        self._controller = controller
-        self._policy = None if controller is None else controller.policy
+        super().__init__(controller)
         self._session_of = session_of
         self._runs: dict[str, RunState] = {}
         self.on_denied = on_denied
@@ -97,58 +96,14 @@ class AgentGuard:
         return (ctx.conversation_id or "") if made_up else ""
 
     @property
-    def controller(self) -> ApprovalController:
-        """The controller of the outermost agent, which nested agents use too, else its own, else the active one."""
-        found = context.outer_controller() or self._controller or context.current_controller()
-        if found is None:
-            raise ConfigurationError(
-                "there is nobody to ask: pass a controller or a policy, or run the agent inside one that has some"
-            )
-        return found
-
-    @property
-    def tightening(self) -> tuple[Policy, ...]:
-        """The policies of the nested agents down to this one, which can only restrict that of the outermost."""
-        return context.tightening(self._policy)
-
-    @property
     def tool_configs(self) -> Mapping[str, Mapping[str, Any]]:
         """What the owner's policy says about single tools, for the toolset's own `needs_approval`."""
-        return (self._policy or self.controller.policy).tool_configs
-
-    def know_tools(self, tools: Collection[str]) -> None:
-        """Compare the rules of the agent's own controller with its tools."""
-        if self._controller is not None:
-            self._controller.adapter.know_tools(tools)
-
-    def hides(self, tool: str) -> bool:
-        """Whether the tool is blocked for all arguments, so that it is not offered to the model."""
-        return any(each.blocks(tool) for each in (self.controller.policy, *self.tightening))
+        return self.own_policy.tool_configs
 
     def decide_fast(self, call: ToolCall, rules: ToolRules) -> Approved | Denied | None:
         """Decide where nobody has to be asked; None in a workflow where an earlier process may have asked."""
         adapter = self.controller.adapter
         return None if is_recoverable() and adapter.may_ask(call, rules) else adapter.decide_fast(call, rules)
-
-    def allows(self, tool: str, tool_rules: ToolRules) -> bool:
-        """Whether the tool runs unasked with any arguments."""
-        verdict = self.controller.policy.judge_by_name(ToolCall(tool=tool), self.tighten(tool_rules))
-        return verdict is not None and verdict.approval == "none"
-
-    def tighten(self, tool_rules: ToolRules) -> ToolRules:
-        """Return a tool's own rules, tightened by the policies of the nested agents."""
-        return context.tighten(tool_rules, self._policy)
-
-    async def is_approved_outside(self, call: ToolCall, rules: ToolRules) -> bool:
-        """Whether an outer guard has approved exactly this call, and the rules here ask for nothing more."""
-        running, controller = context.current_call(), self.controller
-        if running is None or running.call is None or running.controller is not controller:
-            return False
-        outer = running.call
-        if (outer.key, outer.tool) != (call.key, call.tool) or not is_same_value(outer.args, call.args):
-            return False
-        verdict = await controller.policy.judge_async(call, rules)
-        return verdict.approval != "blocked" and (not verdict.asks or running.by != "policy")
 
 
 def _checked_session(session: object) -> str:

@@ -5,8 +5,6 @@ Tests: tests/adapters/pydantic_ai/test_toolset.py
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +17,7 @@ from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, PrefixedTools
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from sayso.adapters import parameters
-from sayso.adapters.function import Tool, first_line
+from sayso.adapters.kit import description_details, marked_tool, schema_hash
 from sayso.core.model import ApprovalPresentation, Rule, ToolCall, Verdict
 from sayso.policy import judges
 from sayso.policy.policy import ToolRules
@@ -28,11 +26,9 @@ from sayso.policy.vocabulary import STRICTNESS
 if TYPE_CHECKING:
     from sayso.adapters.pydantic_ai.guard import AgentGuard
 
-_MOST_HASHES = 10_000
 NOT_EDITED = (
     "another program runs this call with the arguments of the model: it cannot be edited, only refused with a note"
 )
-_HASHES: dict[int, tuple[object, str]] = {}
 
 
 @dataclass(kw_only=True)
@@ -63,17 +59,17 @@ def guard_tool(
     """Return a guarded tool: sayso asks where the framework would ask by itself."""
     tool_def = tool.tool_def
     function = _function(tool)
-    own = getattr(function, "__sayso__", None)
+    own = marked_tool(function)
     unapproved = tool_def.kind == "unapproved"
 
     def judge_of(ctx: RunContext[Any]) -> judges.Judge | None:
         toolset_judge = _toolset_judge(name, tool, outer_toolset, guard, ctx)
-        return _stricter_of(toolset_judge, own.rules.judge if isinstance(own, Tool) else None)
+        return _stricter_of(toolset_judge, own.rules.judge if own is not None else None)
 
     rules = ToolRules(
         judge=judge_of(ctx),
         marked=unapproved or bool(getattr(function, "_requires_approval", False)),
-        details=getattr(own, "details", None) or _description_details(tool_def.description),
+        details=own.details if own is not None else description_details(tool_def.description),
         misfit=lambda args: _validation_problem(tool, args, ctx.validation_context),
         parameters=lambda: parameters.schema_json(tool_def.parameters_json_schema),
     )
@@ -89,8 +85,8 @@ def guard_tool(
         args_validator_func=tool.args_validator_func,
         source=tool,
         rules=rules,
-        schema_hash=_schema_hash(tool_def.parameters_json_schema) + getattr(function, "__sayso_origin__", ""),
-        marked_as=getattr(own, "name", None),
+        schema_hash=schema_hash(tool_def.parameters_json_schema) + getattr(function, "__sayso_origin__", ""),
+        marked_as=own.name if own is not None else None,
         judge_of=judge_of,
         is_external=external,
     )
@@ -114,13 +110,6 @@ def validated_args(tool: GuardedToolsetTool, part: ToolCallPart, ctx: RunContext
     if isinstance(given, str):
         return validator.validate_json(given or "{}", context=ctx.validation_context)
     return validator.validate_python(given or {}, context=ctx.validation_context)
-
-
-def _description_details(description: str | None) -> judges.Judge | None:
-    """Return details with the first line of the tool's description."""
-    words = first_line(description)
-    verdict = Verdict(approval="required", reason="", description=words)
-    return (lambda _: verdict) if words else None
 
 
 def _function(tool: ToolsetTool[Any]) -> Callable[..., Any] | None:
@@ -207,17 +196,6 @@ def _error_text(error: ValueError) -> str:
         return str(error)
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in found[:3])
-
-
-def _schema_hash(schema: object) -> str:
-    known = _HASHES.get(id(schema))
-    if known is not None and known[0] is schema:
-        return known[1]
-    text = json.dumps(schema, sort_keys=True, default=str)
-    if len(_HASHES) >= _MOST_HASHES:
-        _HASHES.clear()
-    _HASHES[id(schema)] = (schema, hashlib.sha256(text.encode()).hexdigest()[:16])  # held, so that its id is not reused
-    return _HASHES[id(schema)][1]
 
 
 def rules_of_asking_tool(call: ToolCall, metadata: Mapping[str, Any] | None) -> ToolRules:

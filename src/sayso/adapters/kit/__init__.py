@@ -1,0 +1,37 @@
+"""Adapter kit: the parts that adapters of agent frameworks share; docs/adapter-kit.md shows how to write one."""
+
+from sayso.adapters.kit.backstop import check_start
+from sayso.adapters.kit.controllers import ControllerSettings, build_controller, refuse_defer
+from sayso.adapters.kit.feedback import add_feedback, call_text, has_feedback
+from sayso.adapters.kit.gate import Gate
+from sayso.adapters.kit.guarded_run import GuardedRun
+from sayso.adapters.kit.pauses import HeldPause, Pause, park, require_answers, resuming
+from sayso.adapters.kit.schema_rules import description_details, marked_tool, rules_from_schema
+from sayso.adapters.kit.tool_calls import build_call, content_id, fill_defaults, schema_hash
+from sayso.adapters.kit.web_answers import WebUser, give_answer
+
+__all__ = [
+    "ControllerSettings",
+    "Gate",
+    "GuardedRun",
+    "HeldPause",
+    "Pause",
+    "WebUser",
+    "add_feedback",
+    "build_call",
+    "build_controller",
+    "call_text",
+    "check_start",
+    "content_id",
+    "description_details",
+    "fill_defaults",
+    "give_answer",
+    "has_feedback",
+    "marked_tool",
+    "park",
+    "refuse_defer",
+    "require_answers",
+    "resuming",
+    "rules_from_schema",
+    "schema_hash",
+]
