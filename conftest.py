@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +37,22 @@ PATCHED = [
 ORIGINALS = [(owner, name, vars(owner).get(name)) for owner, names in PATCHED for name in names]
 
 MAIN = sys.modules["__main__"]  # in whose place Streamlit leaves the last app; processes of later tests would run it
+
+# Frameworks with an environment of their own, where `dev.py adapters` runs their tests and their page: the extra, the
+# folder of the tests, and a module.
+FRAMEWORKS = (("langchain", "langchain", "langchain.agents"),)
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be imported here."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+MISSING = [(extra, folder) for extra, folder, module in FRAMEWORKS if not is_installed(module)]
+collect_ignore = [f"tests/adapters/{folder}" for _, folder in MISSING]
 
 FOLDER = "__folder__"
 HOME = "__home__"
@@ -101,7 +118,7 @@ def load_notices(text: str) -> None:
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), CodeBlockParser("yaml", load_yaml)],
     patterns=["README.md", "docs/**/*.md", "docs/*.md"],
-    excludes=["docs/_build/**"],
+    excludes=["docs/_build/**", *(f"docs/{extra}.md" for extra, _ in MISSING)],
     setup=enter_own_folder,
     teardown=leave_own_folder,
 ).pytest()

@@ -9,6 +9,7 @@ tools inside it.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -48,6 +49,19 @@ PREFECT_NEEDS = (
     "hypothesis>=6.130",
     "pytest>=8.4",
     "pytest-timeout>=2.3",
+    "sybil>=9.1",
+)
+
+# What the tests of a framework need beside it. The frameworks cannot share an environment: they want different releases
+# of the same libraries.
+ADAPTER_TESTS = (
+    "hatchling>=1.27",
+    "editables>=0.5",
+    "hypothesis>=6.130",
+    "mcp>=1.9",
+    "pytest>=8.4",
+    "pytest-timeout>=2.3",
+    "pytest-xdist>=3.6",
     "sybil>=9.1",
 )
 
@@ -281,6 +295,51 @@ def need_npm_packages() -> None:
     stamp.write_bytes(wanted)
 
 
+@dataclass(frozen=True)
+class Framework:
+    """An agent framework with an adapter of its own: its extra, its folder, and what its tests need besides."""
+
+    extra: str
+    folder: str  # in src/sayso/adapters and tests/adapters; docs/<extra>.md is its page
+    needs: tuple[str, ...] = ()
+    oldest: tuple[str, ...] = ()  # the oldest releases that the extra allows
+
+    def environment(self, *, oldest: bool) -> Environment:
+        """The environment with the newest releases, or with the oldest."""
+        name = f"{self.extra}-oldest" if oldest else self.extra
+        return Environment(ROOT / f".venv-{name}", LOCKS / f"{name}.txt")
+
+    def pyright_settings(self, environment: Environment) -> str:
+        """Write settings with which pyright checks the adapter and its tests where its framework is installed."""
+        sources = [f"../{place}/adapters/{self.folder}" for place in ("src/sayso", "tests")]
+        sources += [f"../examples/{example.name}" for example in (ROOT / "examples").glob(f"{self.folder}_agent.py")]
+        settings = {
+            "include": sources,
+            "strict": ["../src", "../examples"],
+            "venvPath": "..",
+            "venv": environment.folder.name,
+        }
+        file = environment.folder / "pyrightconfig.json"
+        file.write_text(json.dumps({**settings, "extraPaths": [".."], "pythonVersion": "3.11"}), encoding="utf-8")
+        return str(file)
+
+    def paths(self) -> list[str]:
+        """The tests, and the page whose examples run."""
+        return [f"tests/adapters/{self.folder}", f"docs/{self.extra}.md"]
+
+
+FRAMEWORKS = {
+    each.extra: each
+    for each in (
+        Framework(
+            "langchain",
+            "langchain",
+            needs=("deepagents", "langchain-mcp-adapters", "langgraph-checkpoint-sqlite>=3"),
+            oldest=("langchain==1.2.13",),
+        ),
+    )
+}
+
 DEVELOPMENT = Environment(ROOT / ".venv", LOCKS / "dev.txt")
 OLDER = Environment(ROOT / ".venv-older", LOCKS / "older.txt")
 PREFECT = Environment(ROOT / ".venv-prefect", LOCKS / "prefect.txt")
@@ -342,6 +401,19 @@ def older(arguments: list[str]) -> None:
     check(OLDER.prepare(), "pytest", *USERS_OF_PYDANTIC_AI, *SEVERAL_AT_ONCE, *arguments)
 
 
+def adapters(arguments: list[str]) -> None:
+    """Run the tests of the frameworks with environments of their own; `adapters langchain`: of one; `--oldest`."""
+    oldest = "--oldest" in arguments
+    names = [each for each in arguments if each in FRAMEWORKS]
+    rest = [each for each in arguments if each not in FRAMEWORKS and each != "--oldest"]
+    development = DEVELOPMENT.prepare()
+    for framework in (FRAMEWORKS[name] for name in names or FRAMEWORKS):
+        environment = framework.environment(oldest=oldest).prepare()
+        if not oldest and not rest:
+            check(development, "pyright", "--project", framework.pyright_settings(environment))
+        check(environment, "pytest", *framework.paths(), *SEVERAL_AT_ONCE, *rest)
+
+
 def suites(arguments: list[str]) -> None:
     """Run another library's own tests against sayso; `suites --write`: write their table in the docs anew."""
     if arguments not in ([], ["--write"]):
@@ -398,11 +470,17 @@ def pictures(arguments: list[str]) -> None:
 
 
 def lock(arguments: list[str]) -> None:
-    """Write the requirement files anew from pyproject.toml; `lock --upgrade` takes newer versions."""
+    """Write the requirement files anew from pyproject.toml; `lock --upgrade` takes newer versions; `lock langchain`."""
+    if arguments and all(each in FRAMEWORKS for each in arguments):
+        for name in arguments:
+            lock_framework(FRAMEWORKS[name])
+        return
     uv("lock", "--python", sys.executable, *arguments, otherwise="pyproject.toml has no solution: see above.")
     export(DEVELOPMENT.requirements, "--extra", "all", "--group", "dev", "--group", "docs")
     export(OLDER.requirements, "--group", "older")
-    compile_apart(PREFECT, *PREFECT_NEEDS)
+    compile_apart(PREFECT, PREFECT_NEEDS)
+    for framework in FRAMEWORKS.values():
+        lock_framework(framework)
     export(BENCHMARKS.requirements, "--extra", "server-fast", "--group", "bench")
     extras = ("cli", "server-fast", "postgres", "notify", "oidc")
     export(IMAGE, *(word for extra in extras for word in ("--extra", extra)), "--group", "build")
@@ -425,14 +503,22 @@ def check_portable(target: Path) -> None:
     say(f"· {target.name} is written")
 
 
-def compile_apart(environment: Environment, *needs: str) -> None:
+def lock_framework(framework: Framework) -> None:
+    """Write the requirement files of a framework, with its newest and with its oldest releases."""
+    for oldest in (False, True):
+        needs = (*ADAPTER_TESTS, *framework.needs, *(framework.oldest if oldest else ()))
+        compile_apart(framework.environment(oldest=oldest), needs, extra=framework.extra)
+
+
+def compile_apart(environment: Environment, needs: Sequence[str], *, extra: str = "") -> None:
     """Write a requirement file that nothing else in the lock has to agree with."""
     form = ["--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--python", sys.executable]
     with tempfile.NamedTemporaryFile("w", suffix=".in") as wanted:
         wanted.write("\n".join(needs))
         wanted.flush()
         uv(
-            *["pip", "compile", *form, "pyproject.toml", wanted.name, "--output-file", str(environment.requirements)],
+            *["pip", "compile", *form, *(["--extra", extra] if extra else []), "pyproject.toml", wanted.name],
+            *["--output-file", str(environment.requirements)],
             otherwise=f"{environment.requirements.name} could not be written: see above.",
         )
     check_portable(environment.requirements)
@@ -442,6 +528,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "demo": demo,
     "test": test,
     "older": older,
+    "adapters": adapters,
     "suites": suites,
     "harmless": harmless,
     "prefect": prefect,

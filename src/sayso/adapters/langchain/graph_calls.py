@@ -1,0 +1,148 @@
+"""Tool calls of a graph as `ToolCall`: thread, message, agent, schema and rules of the tool, and the messages before.
+
+Tests: tests/adapters/langchain/test_conformance.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from pydantic import BaseModel, ValidationError
+
+from sayso.adapters.kit import Gate, build_call, content_id, fill_defaults, marked_tool, rules_from_schema, schema_hash
+from sayso.core.conversation import ConversationMessage, Role, describe_call, describe_result
+from sayso.core.model import Denied, ToolCall
+from sayso.engine import context
+from sayso.policy.policy import ToolRules
+
+_MOST_TOOLS = 10_000
+_TOOLS: dict[int, ToolFacts] = {}
+_ROLES: Mapping[type, Role] = {AIMessage: "agent", ToolMessage: "tool"}
+
+
+@dataclass(frozen=True)
+class ToolFacts:
+    """What is known of a tool: its schema, its rules, and the name under which its function asks by itself."""
+
+    tool: BaseTool
+    schema: Mapping[str, Any]
+    schema_hash: str
+    rules: ToolRules
+    marked_as: str | None
+
+
+@dataclass(frozen=True)
+class GraphCall:
+    """A call of a graph with its tool, and the run in which LangGraph makes it."""
+
+    call: ToolCall
+    tool: ToolFacts
+    runtime: Any  # LangGraph's `ToolRuntime`
+    messages: context.Messages
+
+    @property
+    def rules(self) -> ToolRules:
+        """The rules that the tool brings along."""
+        return self.tool.rules
+
+
+def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
+    """Return the call of a request, or why it cannot be decided about."""
+    wanted, tool = request.tool_call, request.tool
+    if tool is None or tool.name != wanted["name"]:
+        return Denied(cause="failed", reason=f"there is no tool {wanted['name']!r}")
+    known, messages = tool_facts(tool), _messages_in(request.state)
+    message = _message_with(messages, wanted["id"])
+    runtime = cast("Any", request).runtime
+    config: Mapping[str, Any] = runtime.config
+    try:
+        args = fill_defaults(wanted["args"], known.schema)
+        call = build_call(
+            tool.name,
+            args,
+            call_id=wanted["id"] or content_id(tool.name, args),
+            agent=config.get("metadata", {}).get("lc_agent_name"),
+            session=gate.session_for(_conversation(request.state, config)),
+            run=(message.id or "") if message is not None else "",
+            schema_hash=known.schema_hash,
+        )
+    except ValueError as error:
+        return Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
+    collect = partial(_said_before, messages, message, context.prompt_role())
+    return GraphCall(call=call, tool=known, runtime=runtime, messages=collect)
+
+
+def tool_facts(tool: BaseTool) -> ToolFacts:
+    """Return what is known of a tool; its schema takes LangChain long to build."""
+    known = _TOOLS.get(id(tool))
+    if known is not None and known.tool is tool:
+        return known
+    if len(_TOOLS) >= _MOST_TOOLS:
+        _TOOLS.clear()
+    model: Any = tool.tool_call_schema
+    schema = cast("dict[str, Any]", model if isinstance(model, dict) else model.model_json_schema())
+    function = getattr(tool, "coroutine", None) or getattr(tool, "func", None)
+    marked = marked_tool(function)
+    rules = rules_from_schema(
+        schema,
+        description=tool.description,
+        function=function,
+        misfit=None if isinstance(model, dict) else partial(_misfit, model),
+    )
+    _TOOLS[id(tool)] = ToolFacts(tool, schema, schema_hash(schema), rules, marked.name if marked else None)
+    return _TOOLS[id(tool)]
+
+
+def _misfit(model: type[BaseModel], args: Mapping[str, Any]) -> str | None:
+    try:
+        model.model_validate(dict(args))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"the edited arguments do not fit the tool: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return None
+
+
+def _conversation(state: object, config: Mapping[str, Any]) -> str:
+    """Return the session of a thread: the one in the state of a guarded agent, else the thread's id."""
+    kept = cast("Mapping[str, Any]", state).get("sayso_session") if isinstance(state, Mapping) else None
+    thread = config.get("configurable", {}).get("thread_id")
+    return kept or (f"langgraph thread {thread}" if thread else "")
+
+
+def _messages_in(state: object) -> Sequence[AnyMessage]:
+    """Return the messages of a state, which is a list of them, a mapping or a record with `messages`."""
+    if isinstance(state, Mapping):
+        state = cast("Mapping[str, Any]", state).get("messages")
+    elif not isinstance(state, list):
+        state = getattr(state, "messages", None)
+    return cast("list[AnyMessage]", state) if isinstance(state, list) else []
+
+
+def _message_with(messages: Sequence[AnyMessage], call_id: str | None) -> AIMessage | None:
+    """Return the newest message that makes the call with this id."""
+    made = (each for each in reversed(messages) if isinstance(each, AIMessage))
+    return next((each for each in made if any(call["id"] == call_id for call in each.tool_calls)), None)
+
+
+def _said_before(
+    messages: Sequence[AnyMessage], message: AIMessage | None, prompt_role: Role
+) -> Iterator[ConversationMessage]:
+    """Yield what was said before a call, the newest first; system messages are left out."""
+    before = list(messages)
+    if message is not None:
+        before = before[: before.index(message) + 1]
+    for each in reversed(before):
+        role = prompt_role if isinstance(each, HumanMessage) else _ROLES.get(type(each))
+        text = str(each.text)
+        if isinstance(each, AIMessage) and each is not message:
+            text = "\n".join([text, *(describe_call(call["name"], call["args"]) for call in each.tool_calls)]).strip()
+        elif isinstance(each, ToolMessage):
+            text = describe_result(each.name or "", text)
+        if role is not None and text:
+            yield ConversationMessage(role=role, text=text)
