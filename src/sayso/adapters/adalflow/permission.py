@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from sayso.adapters.adalflow.answers import Callback, PermissionRequest, to_decision, to_permission_request
 from sayso.adapters.adalflow.function_tools import FunctionCall, GuardedFunctionTool, to_function_call
@@ -21,37 +21,26 @@ from sayso.adapters.adalflow.library import (
     ToolManager,
     ToolOutput,
 )
+from sayso.adapters.kit import Gate, GuardedRun, SharedSettings, refuse_defer
 from sayso.core.callables import is_async
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, ToolCall
 from sayso.engine import blocking, context
 from sayso.engine.controller import ApprovalController
-from sayso.engine.execution import Execution
 from sayso.errors import ConfigurationError, ToolError
 from sayso.policy.policy import Policy
 
 if TYPE_CHECKING:
-    from sayso.core.ports import Channel, Clock, Hook
-    from sayso.engine.remembered import ApprovalMemory
-    from sayso.engine.settings import StoreLike
+    pass
 
 _RUNNER_EMITS: ContextVar[object] = ContextVar("sayso_adalflow_runner_emits", default=None)
 _MODES = {"default": "interactive", "auto_approve": "approve_all"}
 _CANCELLED = frozenset({"refused", "unattended", "expired", "withdrawn"})
 
 
-class ManagerSettings(TypedDict, total=False):
+class ManagerSettings(SharedSettings, total=False):
     """Settings of the controller of a permission manager; see `ApprovalController`."""
 
-    mode: str
     policy: Policy
-    memory: ApprovalMemory
-    store: StoreLike
-    channels: Iterable[Channel]
-    session: str
-    timeout: float | None
-    clock: Clock
-    hooks: Iterable[Hook]
-    audit: Literal["queued", "strict"]
 
 
 class PermissionManager(AdalFlowPermissionManager):
@@ -91,19 +80,15 @@ class PermissionManager(AdalFlowPermissionManager):
             raise ConfigurationError("the controller has settings of its own; pass either it or these")
         elif not isinstance(controller, ApprovalController):  # pyright: ignore[reportUnnecessaryIsInstance] - the user's code
             raise ConfigurationError(f"controller is {controller!r}; pass an ApprovalController")
-        if controller.mode == "defer":
-            raise ConfigurationError(
-                "a run of AdalFlow cannot stop and go on later, as the mode 'defer' wants; use the mode 'interactive', "
-                "'auto_deny' or 'approve_all'"
-            )
-        self._controller = controller
+        refuse_defer(controller, "AdalFlow")
+        self._gate = Gate(controller)
         if tool_manager is not None:
             self._know_tools(tool_manager)
 
     @property
     def controller(self) -> ApprovalController:
         """The controller: inside a tool of another agent, that of the outer agent."""
-        return context.outer_controller() or self._controller
+        return self._gate.controller
 
     # Methods that AdalFlow's runner calls.
 
@@ -124,7 +109,7 @@ class PermissionManager(AdalFlowPermissionManager):
         tool, controller = self._tool(tool_name, self._tool_manager), self.controller
         if tool is None:
             return False
-        rules = context.tighten(tool.rules, self._controller.policy)
+        rules = self._gate.tighten(tool.rules)
         verdict = controller.policy.judge_by_name(ToolCall(tool=tool_name), rules)
         if verdict is not None:
             return verdict.approval != "none"
@@ -166,7 +151,7 @@ class PermissionManager(AdalFlowPermissionManager):
         function_call = to_function_call(func, tool, agent_path=context.agent_path(agent))
         if function_call.tool is None:
             return function_call
-        rules = context.tighten(function_call.tool.rules, self._controller.policy)
+        rules = self._gate.tighten(function_call.tool.rules)
         return dataclasses.replace(function_call, rules=rules)
 
     async def settle(
@@ -200,17 +185,12 @@ class PermissionManager(AdalFlowPermissionManager):
             self._waiting_calls.pop(key, None)
         return outcome
 
-    @contextlib.contextmanager
-    def execution(self, function_call: FunctionCall, outcome: Approved) -> Generator[Execution]:
+    def execution(self, function_call: FunctionCall, outcome: Approved) -> GuardedRun:
         """Return the context manager round an approved tool; agents inside it use the same controller."""
-        controller, tool = self.controller, function_call.tool
-        tightening = context.tightening(self._controller.policy)
-        nested = context.nested_call(controller, function_call.call, by=outcome.by, tightening=tightening)
-        answered = contextlib.nullcontext()
-        if tool is not None and (outcome.by != "policy" or function_call.rules.marked):
-            answered = context.pre_approve(controller, tool.marked_as, outcome.args)
-        with controller.adapter.execution(function_call.call, outcome) as running, nested, answered:
-            yield running
+        tool = function_call.tool
+        answered = tool is not None and (outcome.by != "policy" or function_call.rules.marked)
+        marked_as = tool.marked_as if answered and tool is not None else None
+        return GuardedRun(self._gate, function_call.call, outcome, marked_as=marked_as)
 
     @contextlib.contextmanager
     def runner_emits_requests(self) -> Generator[None]:
@@ -257,7 +237,7 @@ class PermissionManager(AdalFlowPermissionManager):
 
     def _know_tools(self, tool_manager: ToolManager) -> None:
         known = cast("dict[str, object]", getattr(tool_manager, "context", {}))
-        self._controller.adapter.know_tools([name for name, tool in known.items() if isinstance(tool, FunctionTool)])
+        self._gate.know_tools([name for name, tool in known.items() if isinstance(tool, FunctionTool)])
 
     def _tool(self, name: object, tool_manager: ToolManager | None) -> GuardedFunctionTool | None:
         """Return the tool that a runner would run under this name."""

@@ -22,6 +22,7 @@ from sayso.adapters.adalflow.library import (
 )
 from sayso.adapters.adalflow.permission import PermissionManager, denied_output, permission_event
 from sayso.adapters.adalflow.step_history import run_steps
+from sayso.adapters.kit import add_feedback, has_feedback
 from sayso.core.model import ApprovalRequest, Approved, Denied
 from sayso.engine import context
 
@@ -82,7 +83,7 @@ class Approving:
                 _raise_if_failed(result)
         except _ToolFailed as failed:
             result = failed.result
-        return add_feedback(result, function_call, outcome)
+        return _report_feedback(result, function_call, outcome)
 
     async def _tool_execute_async(self, func: Function, streaming_result: RunnerStreamingResult | None = None) -> Any:  # noqa: ANN401 - AdalFlow's own types
         manager = self.permission_manager
@@ -110,7 +111,7 @@ class Approving:
                 _raise_if_failed(result)
         except _ToolFailed as failed:
             result = failed.result
-        return add_feedback(result, function_call, outcome)
+        return _report_feedback(result, function_call, outcome)
 
     def _build_call(self, manager: PermissionManager, func: Function) -> FunctionCall:
         return manager.build_call(
@@ -183,18 +184,14 @@ async def _each(output: Any) -> AsyncGenerator[Any]:  # noqa: ANN401 - the tool'
             yield item
 
 
-def add_feedback(result: FunctionOutput, function_call: FunctionCall, outcome: Approved) -> FunctionOutput:
+def _report_feedback(result: FunctionOutput, function_call: FunctionCall, outcome: Approved) -> FunctionOutput:
     """Add what AdalFlow would not report to the model: an error, the edited arguments and the note."""
     output: Any = result.output
     failed = result.error is not None and output is None
     seen: Any = output.observation if isinstance(output, ToolOutput) else result.error if failed else output
-    decision = outcome.decision if outcome.by == "answer" else None
-    if decision is not None and decision.override_args is not None:
-        ran = _call_text(function_call.approved_function(outcome))
-        seen = f"A person changed the arguments: it ran as {ran}. Result: {seen}"
-    if decision is not None and decision.note:
-        seen = f"{seen}\nNote of the person who allowed it: {decision.note}"
-    elif not failed and (decision is None or decision.override_args is None):
+    if has_feedback(outcome):
+        seen = add_feedback(seen, outcome, _call_text(function_call.approved_function(outcome)))
+    elif not failed:
         return result
     if isinstance(output, ToolOutput):
         result.output = dataclasses.replace(output, observation=seen)

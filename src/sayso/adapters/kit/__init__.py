@@ -1,7 +1,14 @@
 """Adapter kit: the parts that adapters of agent frameworks share; docs/adapter-kit.md shows how to write one."""
 
 from sayso.adapters.kit.backstop import check_start
-from sayso.adapters.kit.controllers import ControllerSettings, build_controller, refuse_defer
+from sayso.adapters.kit.controllers import (
+    ControllerSettings,
+    OnDenied,
+    SharedSettings,
+    build_controller,
+    check_on_denied,
+    refuse_defer,
+)
 from sayso.adapters.kit.feedback import add_feedback, call_text, has_feedback
 from sayso.adapters.kit.gate import Gate
 from sayso.adapters.kit.guarded_run import GuardedRun
@@ -15,12 +22,15 @@ __all__ = [
     "Gate",
     "GuardedRun",
     "HeldPause",
+    "OnDenied",
     "Pause",
+    "SharedSettings",
     "WebUser",
     "add_feedback",
     "build_call",
     "build_controller",
     "call_text",
+    "check_on_denied",
     "check_start",
     "content_id",
     "description_details",

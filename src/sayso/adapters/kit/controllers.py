@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from sayso.engine.settings import StoreLike
 
 
-class ControllerSettings(TypedDict, total=False):
-    """Settings of the controller that is built for a policy; see `ApprovalController`."""
+class SharedSettings(TypedDict, total=False):
+    """Settings of a controller that mean the same in every adapter; see `ApprovalController`."""
 
     mode: str
-    approval_callback: Callback | ApprovalUI
     memory: ApprovalMemory
     store: StoreLike
     channels: Iterable[Channel]
@@ -33,6 +32,22 @@ class ControllerSettings(TypedDict, total=False):
     clock: Clock
     hooks: Iterable[Hook]
     audit: Literal["queued", "strict"]
+
+
+class ControllerSettings(SharedSettings, total=False):
+    """Settings of the controller that is built for a policy; see `ApprovalController`."""
+
+    approval_callback: Callback | ApprovalUI
+
+
+OnDenied = Literal["model", "raise"]
+
+
+def check_on_denied(given: str) -> OnDenied:
+    """Return how a refusal is told: to the model, or by an exception that ends the run."""
+    if given not in {"model", "raise"}:
+        raise ConfigurationError(f"on_denied is {given!r}; use 'model' or 'raise'")
+    return cast("OnDenied", given)
 
 
 def build_controller(

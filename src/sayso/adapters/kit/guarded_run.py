@@ -5,6 +5,7 @@ Tests: tests/adapters/kit/test_kit.py
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ class GuardedRun:
         outcome: Approved,
         *,
         marked_as: str | None = None,
+        passed: Mapping[str, Any] | None = None,
         state: bytes | None = None,
         messages: context.Messages | None = None,
     ) -> None:
@@ -45,16 +47,18 @@ class GuardedRun:
             outcome: the approval, whose arguments the tool gets, and no others.
             marked_as: the name under which the tool's function asks by itself (`@requires_approval`), so that it does
                 not ask a second time.
+            passed: the arguments as that function gets them, where they are no plain data.
             state: the parked state of an agent inside the call, with which that agent resumes.
             messages: the conversation before the call, for what the tool itself asks about.
         """
         controller = gate.controller
-        ran = replace(call, args=outcome.args)
+        ran = call if call.args is outcome.args else replace(call, args=outcome.args)
         self._execution = controller.adapter.execution(call, outcome)
         self._nested = context.nested_call(
             controller, ran, by=outcome.by, state=state, tightening=gate.tightening, messages=messages
         )
-        self._answered = None if marked_as is None else context.pre_approve(controller, marked_as, outcome.args)
+        given = outcome.args if passed is None else passed
+        self._answered = None if marked_as is None else context.pre_approve(controller, marked_as, given)
 
     @property
     def result(self) -> Any:  # noqa: ANN401 - what the tool returned

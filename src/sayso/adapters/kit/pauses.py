@@ -27,8 +27,8 @@ class Pause(msgspec.Struct, kw_only=True, omit_defaults=True):
     state: msgspec.Raw  # JSON, of the framework's own
     requests: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()  # the ids of the external calls whose results it waits for
-    agent: str = ""
-    run: str = ""
+    agent: str = ""  # the name of the outermost agent
+    run: str = ""  # the framework's id of the run, where its calls have none of their own
 
 
 class HeldPause:

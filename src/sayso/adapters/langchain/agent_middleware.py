@@ -6,7 +6,7 @@ Tests: tests/adapters/langchain/test_conformance.py
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Literal, NotRequired, Unpack, cast
+from typing import Annotated, Any, NotRequired, Unpack, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
@@ -20,10 +20,12 @@ from sayso.adapters.kit import (
     ControllerSettings,
     Gate,
     GuardedRun,
+    OnDenied,
     WebUser,
     add_feedback,
     build_controller,
     call_text,
+    check_on_denied,
     has_feedback,
 )
 from sayso.adapters.langchain.graph_calls import GraphCall, identify
@@ -33,7 +35,6 @@ from sayso.core.canonical import thaw
 from sayso.core.model import Approved, Denied, new_id
 from sayso.engine import blocking
 from sayso.engine.controller import ApprovalController
-from sayso.errors import ConfigurationError
 from sayso.policy.policy import Policy
 
 Answer = ToolMessage | Command[Any]
@@ -61,7 +62,7 @@ class Approvals(AgentMiddleware[Any, Any, Any]):
         self,
         controller: ApprovalController | Policy | None = None,
         *,
-        on_denied: Literal["model", "raise"] = "model",
+        on_denied: OnDenied = "model",
         answered_by: Callable[[Any], WebUser | None] | None = None,
         **settings: Unpack[ControllerSettings],
     ) -> None:
@@ -76,11 +77,9 @@ class Approvals(AgentMiddleware[Any, Any, Any]):
                 from LangGraph's `ToolRuntime`. Left out, or None: what an interrupt is resumed with means nothing.
             **settings: those of `ApprovalController`.
         """
-        if on_denied not in {"model", "raise"}:
-            raise ConfigurationError(f"on_denied is {on_denied!r}; use 'model' or 'raise'")
         self._gate = Gate(build_controller(controller, settings))
         self._questions = Questions(self._gate, answered_by)
-        self._on_denied = on_denied
+        self._on_denied = check_on_denied(on_denied)
 
     @property
     def controller(self) -> ApprovalController:

@@ -17,7 +17,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset
 
-from sayso.adapters.kit import ControllerSettings, WebUser, build_controller
+from sayso.adapters.kit import ControllerSettings, OnDenied, WebUser, build_controller
 from sayso.adapters.pydantic_ai.browser_answers import accept_answers
 from sayso.adapters.pydantic_ai.calls import call_key, run_of, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
@@ -30,7 +30,7 @@ from sayso.adapters.pydantic_ai.deferrals import (
     waiting_mark_name,
 )
 from sayso.adapters.pydantic_ai.durable import as_step, in_workflow, is_recoverable
-from sayso.adapters.pydantic_ai.guard import AgentGuard, OnDenied, SessionOf
+from sayso.adapters.pydantic_ai.guard import AgentGuard, SessionOf
 from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.outputs import call_output_function, report_lost_calls
 from sayso.adapters.pydantic_ai.tool_rules import guarded_tool, rules_of_asking_tool, validated_args

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_ai.tools import RunContext
 
-from sayso.adapters.kit import Gate
+from sayso.adapters.kit import Gate, check_on_denied
 from sayso.adapters.pydantic_ai.durable import in_workflow, is_recoverable
 from sayso.core.model import Approved, Denied, ToolCall
 from sayso.engine import context
@@ -20,7 +20,6 @@ from sayso.engine.controller import ApprovalController
 from sayso.errors import ConfigurationError
 from sayso.policy.policy import ToolRules
 
-OnDenied = Literal["model", "raise"]
 SessionOf = Callable[[RunContext[Any]], str]
 
 
@@ -53,14 +52,12 @@ class AgentGuard(Gate):
     def __init__(
         self, controller: ApprovalController | None, on_denied: str, session_of: SessionOf | None = None
     ) -> None:
-        if on_denied not in {"model", "raise"}:
-            raise ConfigurationError(f"on_denied is {on_denied!r}; use 'model' or 'raise'")
         if session_of is not None and not callable(session_of):
             raise ConfigurationError(f"session_of is {session_of!r}; pass a function of PydanticAI's run context")
         super().__init__(controller)
         self._session_of = session_of
         self._runs: dict[str, RunState] = {}
-        self.on_denied = on_denied
+        self.on_denied = check_on_denied(on_denied)
 
     @contextlib.contextmanager
     def running(self, ctx: RunContext[Any]) -> Generator[RunState]:

@@ -17,6 +17,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import RunContext
 
+from sayso.adapters.kit import GuardedRun
 from sayso.adapters.pydantic_ai.calls import shape_of, to_tool_call
 from sayso.adapters.pydantic_ai.durable import as_step, in_workflow, is_recoverable
 from sayso.adapters.pydantic_ai.guard import AgentGuard
@@ -69,7 +70,7 @@ async def _decide_and_call(
     *,
     function: Callable[[Any], Awaitable[Any]],
 ) -> Any:  # noqa: ANN401 - what the function makes of it
-    controller, name = guard.controller, call.tool
+    name = call.tool
     if await guard.is_approved_outside(call, rules):
         return await function(output)
     outcome = guard.decide_fast(call, rules)
@@ -80,8 +81,7 @@ async def _decide_and_call(
         outcome = deny_if_changed(await _settle_output(guard, call, rules), call, _args(output), shape)
     if isinstance(outcome, Denied):
         _refuse(guard, name, outcome)
-    nested = context.nested_call(controller, call, by=outcome.by, tightening=guard.tightening)
-    with controller.adapter.execution(call, outcome) as running, nested:
+    with GuardedRun(guard, call, outcome) as running:
         running.result = await function(output)
     return running.result
 

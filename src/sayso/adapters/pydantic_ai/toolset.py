@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
 import logging
@@ -18,6 +17,7 @@ from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
+from sayso.adapters.kit import GuardedRun, OnDenied
 from sayso.adapters.pydantic_ai.calls import is_beside_output, is_of_earlier_run, shape_of, to_plain, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
     METADATA_KEY,
@@ -28,7 +28,7 @@ from sayso.adapters.pydantic_ai.deferrals import (
     waiting_mark_name,
 )
 from sayso.adapters.pydantic_ai.durable import as_step, check_engine, in_workflow, is_recoverable
-from sayso.adapters.pydantic_ai.guard import AgentGuard, OnDenied
+from sayso.adapters.pydantic_ai.guard import AgentGuard
 from sayso.adapters.pydantic_ai.message_history import messages_of
 from sayso.adapters.pydantic_ai.tool_rules import NOT_EDITED, GuardedToolsetTool, guard_tool, rules_of_asking_tool
 from sayso.core.canonical import freeze, is_same_value, thaw
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from sayso.engine.remembered import ApprovalMemory
 
 _LOG = logging.getLogger("sayso")
-_NO_PRE_APPROVAL = contextlib.nullcontext()
 _TAKES_DENIALS = not _version.startswith(("0.", "1."))  # older versions would show a returned denial as a success
 _BESIDE_OUTPUT = (
     "it stands beside the final result, and a run can stop for somebody else only before it has one; call it alone"
@@ -252,33 +251,35 @@ class GuardedToolset(WrapperToolset[Any]):
             problem = await self._problem(call, args, ctx, tool)
             if problem is not None:
                 return self._denied_result(call.tool, Denied(cause="blocked", reason=problem), ctx)
-        # A marked function would ask again under its own name, unless the call is pre-approved here.
-        may_ask = approved or tool.rules.marked or tool.marked_as is not None
-        answered = context.pre_approve(controller, tool.marked_as or call.tool, args) if may_ask else _NO_PRE_APPROVAL
-        nested = context.nested_call(
-            controller,
-            call,
-            by=outcome.by,
-            state=state,
-            tightening=self.guard.tightening,
-            messages=messages_of(ctx),  # also for what the tool itself asks about
-        )
+            outcome = msgspec.structs.replace(outcome, args=call.args)
         run = self.guard.state(ctx)
         run.started_calls.add(call.key)
         if tool.is_external:
-            with controller.adapter.execution(call, outcome) as running:
-                running.result = "given to another program"
+            with controller.adapter.execution(call, outcome) as handing_over:
+                handing_over.result = "given to another program"
             raise CallDeferred
+        # A marked function would ask again under its own name, unless the call is pre-approved here.
+        may_ask = approved or tool.rules.marked or tool.marked_as is not None
+        running = GuardedRun(
+            self.guard,
+            call,
+            outcome,
+            marked_as=(tool.marked_as or call.tool) if may_ask else None,
+            passed=args,
+            state=state,
+            messages=messages_of(ctx),  # also for what the tool itself asks about
+        )
         try:
-            with controller.adapter.execution(call, outcome) as running, nested, answered:
+            with running:
                 try:
                     running.result = await self.wrapped.call_tool(call.tool, args, ctx, tool.source)
                 except ApprovalRequired as raised:
-                    running.suspended = is_nested(raised)
-                    run.opened_requests += raised_request_ids(raised) if running.suspended else []
-                    if running.suspended and is_beside_output(ctx):  # it will not be resumed
-                        await controller.store.unpark(nested_run_name(call))
-                        await controller.store.unpark(waiting_mark_name(call.key))
+                    if is_nested(raised):
+                        running.suspend()
+                        run.opened_requests += raised_request_ids(raised)
+                        if is_beside_output(ctx):  # it will not be resumed
+                            await controller.store.unpark(nested_run_name(call))
+                            await controller.store.unpark(waiting_mark_name(call.key))
                     raise
         except ToolError as error:  # the model can read it; it does not end the run
             return f"{call.tool} failed: {error}"
