@@ -245,7 +245,23 @@ class Tool:
             needed = parameter.default is parameter.empty and parameter.kind not in _VARIADIC
             if needed and key not in args and key not in self.hidden:
                 return f"{self.name} needs the argument {key!r}"
+        return next(filter(None, (self._mistyped(name, value) for name, value in args.items())), None)
+
+    def _mistyped(self, name: str, value: object) -> str | None:
+        kinds = _VARIADIC.get(self.signature.parameters[name].kind)
+        if kinds is not None:
+            return None if isinstance(value, kinds) else f"{self.name} takes several values as {name!r}"
+        try:
+            msgspec.convert(thaw({"": value})[""], self._hints.get(name, Any))
+        except msgspec.ValidationError as error:
+            return f"{self.name} takes no such {name!r}: {error}"
+        except (TypeError, ValueError, AttributeError):  # a type that only its own library can check
+            return None
         return None
+
+    @functools.cached_property
+    def _hints(self) -> dict[str, Any]:
+        return parameters.type_hints(self.function)
 
     def build_call(self, bound: inspect.BoundArguments, controller: ApprovalController) -> ToolCall:
         """Return the call with these arguments, defaults included: a person is shown exactly what runs."""
@@ -281,7 +297,7 @@ class Tool:
         return self.function(*bound.args, **bound.kwargs)
 
 
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_VARIADIC = {inspect.Parameter.VAR_POSITIONAL: (list, tuple), inspect.Parameter.VAR_KEYWORD: (Mapping,)}
 
 
 def _guard_function(

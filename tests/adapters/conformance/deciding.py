@@ -140,6 +140,7 @@ class Deciding(Cases):
         tools, steps = Toolbox(), list[AuditEntry]()
         controller = ApprovalController(approval_callback=lambda _: YES, hooks=[steps.append])
         await self.attempt([[Call("fail", {"amount": 1})], "done"], [tools.fail()], controller)
+        await controller.flush()
         assert tools.names == ["fail"]
         assert "raised" in [each.step for each in steps]
 
@@ -208,6 +209,7 @@ class Deciding(Cases):
 
 
 async def _states(controller: ApprovalController, asked: list[ApprovalRequest]) -> list[str]:
+    await controller.flush()
     rows = [await controller.store.get(each.id) for each in asked]
     return [row.state for row in rows if row is not None]
 

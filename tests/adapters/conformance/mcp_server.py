@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mcp.server.fastmcp import FastMCP
+try:
+    from mcp.server.mcpserver import MCPServer
+except ImportError:  # before its second major release
+    from mcp.server.fastmcp import FastMCP as MCPServer
 
-server = FastMCP("bank")
+server = MCPServer("bank")
 
 
 @server.tool()

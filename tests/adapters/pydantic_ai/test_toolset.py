@@ -1041,7 +1041,10 @@ async def test_edited_arguments_run_in_place_of_the_models_own(till: Till) -> No
     person = Person(ApprovalDecision(approved=True, override_args={"amount": "3"}))
     result = await agent_of(ApprovalToolset(till_set(till), person, tool_configs=ASK_PAY), [PAY_5]).run("go")
     assert till.ran == [("pay", 3)], "validated: a number, as the tool wants it"
-    assert returns(result.all_messages())["c1"].content == "paid 3"
+    assert (
+        returns(result.all_messages())["c1"].content
+        == "A person changed the arguments: it ran as pay(amount=3). Result: paid 3"
+    )
 
 
 @pytest.mark.proves("R11")

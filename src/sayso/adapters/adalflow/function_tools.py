@@ -14,15 +14,12 @@ import msgspec
 
 from sayso.adapters import function
 from sayso.adapters.adalflow.library import Function, FunctionTool
-from sayso.adapters.parameters import type_hints
 from sayso.adapters.previewing import apply_preview
 from sayso.core.callables import is_async
 from sayso.core.canonical import canonical, freeze, thaw
 from sayso.core.model import Approved, Preview, Rule, ToolCall, Verdict, new_id
 from sayso.errors import CanonicalError, ToolError
 from sayso.policy.policy import ToolRules
-
-_VARIADIC = {inspect.Parameter.VAR_POSITIONAL: (list, tuple), inspect.Parameter.VAR_KEYWORD: (Mapping,)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +64,13 @@ class GuardedFunctionTool:
         tool = function.Tool(_plain_function(target), None, {"name": name}, mark=bool(mark), on_denied="raise")
         self.name, self.signature, self.schema_hash = name, tool.signature, tool.schema_hash
         self._defaults = {key: value for key, value in tool.defaults.items() if _is_data(value)}
-        self._misfit = tool.misfit
         own = self._marked_tool if isinstance(self._marked_tool, function.Tool) else None
         self.marked_as = own.name if own is not None else name
         self.rules = ToolRules(
             judge=own.rules.judge if own is not None else None,
             marked=bool(mark) or bool(getattr(target, "_requires_approval", False)),
             details=self._details,
-            misfit=self.misfit,
+            misfit=tool.misfit,
             parameters=tool.rules.parameters,
         )
 
@@ -100,29 +96,6 @@ class GuardedFunctionTool:
             value = args.pop()
             kwargs[parameters[len(args)].name] = value
         return args, {name: kwargs[name] for name in (*self.signature.parameters, *kwargs) if name in kwargs}
-
-    def misfit(self, args: Mapping[str, Any]) -> str | None:
-        """Return why the tool does not accept edited arguments, by name or by type, or None."""
-        problem = self._misfit(args)
-        for name, value in args.items() if problem is None else ():
-            problem = problem or self._mistyped(name, value)
-        return problem
-
-    def _mistyped(self, name: str, value: object) -> str | None:
-        kinds = _VARIADIC.get(self.signature.parameters[name].kind)
-        if kinds is not None:
-            return None if isinstance(value, kinds) else f"{self.name} takes several values as {name!r}"
-        try:
-            msgspec.convert(thaw({"": value})[""], self._hints.get(name, Any))
-        except msgspec.ValidationError as error:
-            return f"{self.name} takes no such {name!r}: {error}"
-        except (TypeError, ValueError, AttributeError):  # a type that only its own library can check
-            return None
-        return None
-
-    @functools.cached_property
-    def _hints(self) -> dict[str, Any]:
-        return type_hints(self._target)
 
     async def _details(self, call: ToolCall) -> Verdict:
         """Return the verdict of the mark, with the preview of AdalFlow's own `pre_execute_callback`."""

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import msgspec
 from pydantic_ai import __version__ as _version
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution
+from pydantic_ai.messages import ToolReturn
 from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
-from sayso.adapters.kit import GuardedRun, OnDenied
+from sayso.adapters.kit import GuardedRun, OnDenied, add_feedback, call_text, has_feedback
 from sayso.adapters.pydantic_ai.calls import is_beside_output, is_of_earlier_run, shape_of, to_plain, to_tool_call
 from sayso.adapters.pydantic_ai.deferrals import (
     METADATA_KEY,
@@ -242,7 +243,6 @@ class GuardedToolset(WrapperToolset[Any]):
         approved: bool,
         state: bytes | None = None,
     ) -> Any:  # noqa: ANN401 - what the tool returns
-        controller = self.guard.controller
         if approved is not ctx.tool_call_approved:
             ctx = replace(ctx, tool_call_approved=approved)
         if outcome.decision is not None and outcome.decision.override_args is not None:
@@ -252,10 +252,9 @@ class GuardedToolset(WrapperToolset[Any]):
             if problem is not None:
                 return self._denied_result(call.tool, Denied(cause="blocked", reason=problem), ctx)
             outcome = msgspec.structs.replace(outcome, args=call.args)
-        run = self.guard.state(ctx)
-        run.started_calls.add(call.key)
+        self.guard.state(ctx).started_calls.add(call.key)
         if tool.is_external:
-            with controller.adapter.execution(call, outcome) as handing_over:
+            with self.guard.controller.adapter.execution(call, outcome) as handing_over:
                 handing_over.result = "given to another program"
             raise CallDeferred
         # A marked function would ask again under its own name, unless the call is pre-approved here.
@@ -269,6 +268,12 @@ class GuardedToolset(WrapperToolset[Any]):
             state=state,
             messages=messages_of(ctx),  # also for what the tool itself asks about
         )
+        return _tell(await self._call_inside(running, call, args, ctx, tool), call, outcome)
+
+    async def _call_inside(
+        self, running: GuardedRun, call: ToolCall, args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool
+    ) -> Any:  # noqa: ANN401 - what the tool returns
+        """Call the tool; if an agent inside it has to ask, the call is suspended."""
         try:
             with running:
                 try:
@@ -276,14 +281,17 @@ class GuardedToolset(WrapperToolset[Any]):
                 except ApprovalRequired as raised:
                     if is_nested(raised):
                         running.suspend()
-                        run.opened_requests += raised_request_ids(raised)
-                        if is_beside_output(ctx):  # it will not be resumed
-                            await controller.store.unpark(nested_run_name(call))
-                            await controller.store.unpark(waiting_mark_name(call.key))
+                        await self._note_suspended(call, raised, ctx)
                     raise
         except ToolError as error:  # the model can read it; it does not end the run
             return f"{call.tool} failed: {error}"
         return running.result
+
+    async def _note_suspended(self, call: ToolCall, raised: ApprovalRequired, ctx: RunContext[Any]) -> None:
+        self.guard.state(ctx).opened_requests += raised_request_ids(raised)
+        if is_beside_output(ctx):  # it will not be resumed
+            for name in (nested_run_name(call), waiting_mark_name(call.key)):
+                await self.guard.controller.store.unpark(name)
 
     async def _problem(
         self, call: ToolCall, args: dict[str, Any], ctx: RunContext[Any], tool: GuardedToolsetTool
@@ -308,6 +316,21 @@ class GuardedToolset(WrapperToolset[Any]):
             return outcome.message  # the best that is possible: PydanticAI 1 calls its capabilities only once
         handled.add(ctx.tool_call_id or "")
         raise ApprovalRequired(metadata={METADATA_KEY: {"denied": outcome.message}})
+
+
+def _tell(result: Any, call: ToolCall, outcome: Approved) -> Any:  # noqa: ANN401 - what the tool returns
+    """Return the result with what a person has edited and noted: in its text, else beside it."""
+    if not has_feedback(outcome):
+        return result
+    ran = call_text(call.tool, outcome.args)
+    if isinstance(result, str):
+        return add_feedback(result, outcome, ran)
+    words = add_feedback("above", outcome, ran)
+    if not isinstance(result, ToolReturn):
+        return ToolReturn(return_value=result, content=words)
+    shown = cast("ToolReturn[Any]", result)
+    said = [shown.content] if isinstance(shown.content, str) else [*(shown.content or ())]
+    return replace(shown, content=[*said, words])
 
 
 def _materialize_iterators(args: dict[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,8 @@ def test_a_no_stays_a_no_and_nobody_is_asked_again(live: Live, tmp_path: Path) -
 def test_an_edited_call_is_replayed_with_what_the_person_wrote(live: Live, tmp_path: Path, point: str) -> None:
     folder = begin(tmp_path, answer={"approved": True, "override_args": {"amount": 1}})
     die_and_recover(live, folder, point)
-    assert (lines(folder, "effects"), heard(folder)) == (["1"], ["paid 1"])
+    told = "A person changed the arguments: it ran as pay(amount=1). Result: paid 1"
+    assert (lines(folder, "effects"), heard(folder)) == (["1"], [told])
 
 
 @pytest.mark.parametrize("point", ["ended", "approved", "recorded"])
