@@ -87,7 +87,7 @@ class Questions:
             yield partial(self._accept, known, asked, interrupt(interrupt_value(known)))
             if known.status == "used" and (yield partial(controller.store.parked, _mark(call.key))):
                 return (yield partial(self._resume_suspended, asked))
-        elif not _thread_of(asked):
+        elif not _can_stop(asked):
             raise ConfigurationError(_NO_CHECKPOINTER)
         outcome = yield partial(adapter.review, call, rules, asked=None)
         while isinstance(outcome, Pending):
@@ -119,9 +119,10 @@ def _mark(key: str) -> str:
     return f"waiting\0{key}"
 
 
-def _thread_of(asked: GraphCall) -> str | None:
-    info = getattr(asked.runtime, "execution_info", None)
-    return None if info is None else info.thread_id
+def _can_stop(asked: GraphCall) -> bool:
+    """Whether the graph has a checkpointer: without one, an interrupt would end the run for good."""
+    # LangGraph has no public name for this; its `execution_info.thread_id` is set without a checkpointer, too.
+    return asked.runtime.config.get("configurable", {}).get("__pregel_checkpointer") is not None
 
 
 def interrupt_value(request: ApprovalRequest) -> dict[str, Any]:

@@ -6,10 +6,18 @@ Tests: tests/adapters/langchain/test_conformance.py
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from sayso.adapters.langchain.agent_middleware import Approvals
 from sayso.errors import ConfigurationError
+
+
+# deepagents adds a subagent of this name by itself, without a guard, unless one is given.
+_GENERAL_PURPOSE: Mapping[str, Any] = {
+    "name": "general-purpose",
+    "description": "An agent for questions and tasks of many steps, with all tools of the main agent.",
+    "system_prompt": "Do what you are asked to do with the tools that you have, and report what came of it.",
+}
 
 
 def guarded_subagents(subagents: Iterable[Mapping[str, Any]] = ()) -> list[Any]:
@@ -18,8 +26,6 @@ def guarded_subagents(subagents: Iterable[Mapping[str, Any]] = ()) -> list[Any]:
     Raises:
         ConfigurationError: a subagent is compiled or runs elsewhere, so it cannot be guarded from outside.
     """
-    from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT  # noqa: PLC0415 - only for its users
-
     given = [dict(each) for each in subagents]
     for each in given:
         if "runnable" in each or "graph_id" in each:
@@ -27,6 +33,6 @@ def guarded_subagents(subagents: Iterable[Mapping[str, Any]] = ()) -> list[Any]:
                 f"the subagent {each.get('name')!r} is compiled or runs elsewhere, so it cannot be guarded from here; "
                 "build its agent with `Approvals()`, and pass it to create_deep_agent yourself"
             )
-    if not any(each.get("name") == GENERAL_PURPOSE_SUBAGENT["name"] for each in given):
-        given.insert(0, dict(cast("Mapping[str, Any]", GENERAL_PURPOSE_SUBAGENT)))
+    if not any(each.get("name") == _GENERAL_PURPOSE["name"] for each in given):
+        given.insert(0, dict(_GENERAL_PURPOSE))
     return [{**each, "middleware": [*each.get("middleware", ()), Approvals()]} for each in given]
