@@ -7,7 +7,7 @@ from anyio.lowlevel import checkpoint
 
 from sayso import ApprovalController, ApprovalDecision, Policy, ToolCall, requires_approval
 from sayso.core.model import Approved, Denied
-from sayso.testing import FixedClock, ScriptedChannel
+from sayso.testing import FixedClock, ScriptedChannel, idle_rules
 
 pytest_plugins = ["pytester"]
 
@@ -99,3 +99,12 @@ async def test_a_wait_that_is_due_already_ends_once_though_the_clock_goes_on_mea
 
     with pytest.raises(TimeoutError):
         await wait()
+
+
+def test_a_rule_about_no_tool_of_the_agent_is_told_with_the_nearest_name() -> None:
+    policy = Policy({"pya": "none", "look": "none", "web_*": "required"})
+    assert idle_rules(policy, ["pay", "look"]) == [
+        "tools.pya is about none of the tools; did you mean 'pay'?",
+        "tools.web_* is about none of the tools",
+    ]
+    assert idle_rules(policy, ["pya", "look", "web_search"]) == []

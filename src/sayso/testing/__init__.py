@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,10 +22,11 @@ pytest.register_assert_rewrite("sayso.testing.store_contract", "sayso.testing.pa
 
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Remember  # noqa: E402
 from sayso.engine.controller import ApprovalController  # noqa: E402
+from sayso.policy import tool_names  # noqa: E402
 from sayso.policy.policy import Policy  # noqa: E402
 from sayso.testing.store_contract import StoreContract  # noqa: E402 - after the line above, so that its assertions explain themselves
 
-__all__ = ["Approver", "FixedClock", "ScriptedChannel", "StoreContract", "approver"]
+__all__ = ["Approver", "FixedClock", "ScriptedChannel", "StoreContract", "approver", "idle_rules"]
 
 
 class FixedClock:
@@ -142,3 +143,8 @@ def approver() -> Generator[Approver]:
         pytest.fail(f"{question}; left in the script: {waiting or 'nothing'}", pytrace=False)
     if waiting:
         pytest.fail(f"nobody asked for the answer: {waiting}", pytrace=False)
+
+
+def idle_rules(policy: Policy, tools: Collection[str]) -> list[str]:
+    """Return a sentence for each rule that is about none of these tools, with the nearest name, if there is one."""
+    return [sentence for _, _, sentence in tool_names.idle_rules(policy, tools)]

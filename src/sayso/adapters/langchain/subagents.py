@@ -11,7 +11,6 @@ from typing import Any
 from sayso.adapters.langchain.agent_middleware import Approvals
 from sayso.errors import ConfigurationError
 
-
 # deepagents adds a subagent of this name by itself, without a guard, unless one is given.
 _GENERAL_PURPOSE: Mapping[str, Any] = {
     "name": "general-purpose",
