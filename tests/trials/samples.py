@@ -16,11 +16,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _MANIFEST = (
-    '{"name": "sample", "version": "1.0.0", "private": true, "main": "program.js", "scripts": {"test": "true"}}\n'
+    '{"name": "sample", "version": "1.0.0", "private": true, "main": "program.js", "scripts": {"test": "true", "start": "true"}}\n'
 )
 _LOCK = (
     '{"name": "sample", "version": "1.0.0", "lockfileVersion": 3, "requires": true,'
     ' "packages": {"": {"name": "sample", "version": "1.0.0"}}}\n'
+)
+_UV_LOCK = (
+    'version = 1\nrequires-python = ">=3.9"\n\n'
+    '[[package]]\nname = "sample"\nversion = "1.0.0"\nsource = { virtual = "." }\n'
 )
 _POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId><artifactId>sample</artifactId>
 <version>1</version></project>
@@ -44,6 +48,8 @@ _FILES: Mapping[str, str] = {
     "module.py": "def add(a: int, b: int) -> int:\n    return a + b\n",
     "test_module.py": "def test_add() -> None:\n    assert 1 + 1 == 2\n",
     "requirements.txt": "",
+    "pyproject.toml": '[project]\nname = "sample"\nversion = "1.0.0"\nrequires-python = ">=3.9"\n',
+    "uv.lock": _UV_LOCK,
     "program.js": "console.log(1);\n",
     "program.ts": "export const one: number = 1;\n",
     "program.test.js": "test('adds', () => {});\n",
