@@ -84,6 +84,7 @@ _FILES: Mapping[str, str] = {
     "playbook.yaml": "---\n- name: Play\n  hosts: localhost\n  gather_facts: false\n  tasks: []\n",
     "inventory.ini": "[all]\nlocalhost ansible_connection=local\n",
     "tox.ini": "[tox]\nenvlist = py\nskipsdist = true\n[testenv]\ncommands = true\n",
+    "noxfile.py": "import nox\n\n\n@nox.session(venv_backend='none')\ndef tests(session):\n    session.run('true')\n",
     ".pre-commit-config.yaml": "repos: []\n",
     "folder/inner.txt": "inside\n",
     # Whoever loads one of these runs what is in it.
