@@ -58,6 +58,8 @@ _FILES: Mapping[str, str] = {
     "tsconfig.json": '{"files": ["program.ts"]}\n',
     "eslint.config.mjs": "export default [];\n",
     "program.c": "int main(void) { return 0; }\n",
+    "cmd/one/main.go": "package main\n\nfunc main() {}\n",
+    "cmd/one/main_test.go": 'package main\n\nimport "testing"\n\nfunc TestOne(t *testing.T) {}\n',
     "main.go": "package main\n\nfunc main() {}\n",
     "go.mod": "module example.org/sample\n\ngo 1.19\n",
     "Cargo.toml": '[package]\nname = "sample"\nversion = "0.1.0"\nedition = "2021"\n',
