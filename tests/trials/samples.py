@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _MANIFEST = (
-    '{"name": "sample", "version": "1.0.0", "private": true, "main": "program.js", "scripts": {"test": "true", "start": "true"}}\n'
+    '{"name": "sample", "version": "1.0.0", "private": true, "main": "program.js",'
+    ' "scripts": {"test": "true", "start": "true"}}\n'
 )
 _LOCK = (
     '{"name": "sample", "version": "1.0.0", "lockfileVersion": 3, "requires": true,'
