@@ -192,10 +192,15 @@ def version(sandbox: Sandbox, program: str) -> str:
     """Return the first line of what the program says of its version."""
     said = sandbox.run([program, "--version"])
     return (
-        next((line.strip()[:60] for line in said.output.splitlines() if any(map(str.isdigit, line))), "")
+        next((_of_version(line) for line in said.output.splitlines() if any(map(str.isdigit, line))), "")
         if said.code == 0
         else ""
     )
+
+
+def _of_version(line: str) -> str:
+    """Return the beginning of a line, but no place of this machine (`pip 26.3 from /…`)."""
+    return line.partition(" from /")[0].strip()[:60]
 
 
 def page(results: Sequence[Measured], today: str, before: str = "") -> str:

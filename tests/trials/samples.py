@@ -16,11 +16,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _MANIFEST = (
-    '{"name": "sample", "version": "1.0.0", "private": true, "main": "program.js", "scripts": {"test": "true"}}\n'
+    '{"name": "sample", "version": "1.0.0", "private": true, "main": "program.js",'
+    ' "scripts": {"test": "true", "start": "true"}}\n'
 )
 _LOCK = (
     '{"name": "sample", "version": "1.0.0", "lockfileVersion": 3, "requires": true,'
     ' "packages": {"": {"name": "sample", "version": "1.0.0"}}}\n'
+)
+_UV_LOCK = (
+    'version = 1\nrequires-python = ">=3.9"\n\n'
+    '[[package]]\nname = "sample"\nversion = "1.0.0"\nsource = { virtual = "." }\n'
 )
 _POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId><artifactId>sample</artifactId>
 <version>1</version></project>
@@ -44,6 +49,8 @@ _FILES: Mapping[str, str] = {
     "module.py": "def add(a: int, b: int) -> int:\n    return a + b\n",
     "test_module.py": "def test_add() -> None:\n    assert 1 + 1 == 2\n",
     "requirements.txt": "",
+    "pyproject.toml": '[project]\nname = "sample"\nversion = "1.0.0"\nrequires-python = ">=3.9"\n',
+    "uv.lock": _UV_LOCK,
     "program.js": "console.log(1);\n",
     "program.ts": "export const one: number = 1;\n",
     "program.test.js": "test('adds', () => {});\n",
@@ -52,6 +59,8 @@ _FILES: Mapping[str, str] = {
     "tsconfig.json": '{"files": ["program.ts"]}\n',
     "eslint.config.mjs": "export default [];\n",
     "program.c": "int main(void) { return 0; }\n",
+    "cmd/one/main.go": "package main\n\nfunc main() {}\n",
+    "cmd/one/main_test.go": 'package main\n\nimport "testing"\n\nfunc TestOne(t *testing.T) {}\n',
     "main.go": "package main\n\nfunc main() {}\n",
     "go.mod": "module example.org/sample\n\ngo 1.19\n",
     "Cargo.toml": '[package]\nname = "sample"\nversion = "0.1.0"\nedition = "2021"\n',
@@ -78,6 +87,7 @@ _FILES: Mapping[str, str] = {
     "playbook.yaml": "---\n- name: Play\n  hosts: localhost\n  gather_facts: false\n  tasks: []\n",
     "inventory.ini": "[all]\nlocalhost ansible_connection=local\n",
     "tox.ini": "[tox]\nenvlist = py\nskipsdist = true\n[testenv]\ncommands = true\n",
+    "noxfile.py": "import nox\n\n\n@nox.session(venv_backend='none')\ndef tests(session):\n    session.run('true')\n",
     ".pre-commit-config.yaml": "repos: []\n",
     "folder/inner.txt": "inside\n",
     # Whoever loads one of these runs what is in it.

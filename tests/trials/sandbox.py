@@ -122,6 +122,9 @@ class Sandbox:
             "npm_config_fetch_retries": "0",
             "PIP_RETRIES": "0",
             "UV_HTTP_RETRIES": "0",
+            "GH_TOKEN": "none",  # without these two, gh does nothing
+            "GH_REPO": "owner/repository",
+            "CHECKPOINT_DISABLE": "1",  # terraform asks for the newest version beside its work, sooner or later
             "RUSTUP_HOME": toolchains,
         }
         return {**canaries, **author, **settings, "PATH": self.path, "HOME": str(self.home / "home")}
