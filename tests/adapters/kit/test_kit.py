@@ -24,14 +24,18 @@ from sayso.adapters.kit import (
     fill_defaults,
     give_answer,
     has_feedback,
+    is_suspended,
     park,
+    resume_suspended,
     resuming,
     rules_from_schema,
     schema_hash,
+    suspend,
 )
 from sayso.core.model import Approved, AuditEntry, Denied, ToolCall
 from sayso.engine import context
 from sayso.errors import ApprovalBlocked, ConfigurationError, StoreError, UnknownRequest
+from sayso.policy.policy import ToolRules
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -191,6 +195,38 @@ def test_a_tool_that_no_gate_has_seen_starts_only_where_the_policy_lets_it_run()
             with pytest.raises(ApprovalBlocked, match="without having passed `Approvals`"):
                 check_start("pay", args)
     check_start("pay", {"amount": 1})  # outside any run, there is nothing to compare with
+
+
+# Suspended calls.
+
+
+async def test_a_call_that_stopped_inside_its_tool_resumes_for_one_caller() -> None:
+    controller = ApprovalController(mode="defer")
+    gate, call = Gate(controller), build_call("ask_helper", {"prompt": "pay"}, call_id="c1", run="r")
+    asked = await controller.adapter.ask(call)
+    assert asked is not None
+    await controller.answer(asked.request.id, ApprovalDecision(approved=True, who="ann"))
+    outcome = await gate.decide(call, asked=True)
+    assert isinstance(outcome, Approved)
+    request = await controller.adapter.find_request(call)
+    assert not await is_suspended(request, call, controller)
+    with GuardedRun(gate, call, outcome) as run:
+        await suspend(run, call, controller)
+    assert await is_suspended(request, call, controller)
+    assert (await controller.store.parked_size("waiting/"))[0] == 1
+    again = [await resume_suspended(call, ToolRules(), gate) for _ in range(2)]
+    assert [isinstance(each, Approved) for each in again] == [True, False]
+    assert not await is_suspended(request, call, controller)
+
+
+async def test_a_call_that_needed_nobody_leaves_no_mark_when_it_stops() -> None:
+    controller = allowing(look="none")
+    call = build_call("look", {}, call_id="c1", run="r", session="s")
+    outcome = Gate(controller).decide_sync(call)
+    assert isinstance(outcome, Approved)
+    with GuardedRun(Gate(controller), call, outcome) as run:
+        await suspend(run, call, controller)
+    assert await controller.store.parked_size("waiting/") == (0, 0)
 
 
 # Calls, rules and words.

@@ -14,6 +14,7 @@ from sayso.adapters.kit.gate import Gate
 from sayso.adapters.kit.guarded_run import GuardedRun
 from sayso.adapters.kit.pauses import HeldPause, Pause, park, require_answers, resuming
 from sayso.adapters.kit.schema_rules import description_details, marked_tool, rules_from_schema
+from sayso.adapters.kit.suspended_calls import is_suspended, resume_suspended, suspend
 from sayso.adapters.kit.tool_calls import build_call, content_id, fill_defaults, schema_hash
 from sayso.adapters.kit.web_answers import WebUser, give_answer
 
@@ -37,11 +38,14 @@ __all__ = [
     "fill_defaults",
     "give_answer",
     "has_feedback",
+    "is_suspended",
     "marked_tool",
     "park",
     "refuse_defer",
     "require_answers",
+    "resume_suspended",
     "resuming",
     "rules_from_schema",
     "schema_hash",
+    "suspend",
 ]

@@ -26,7 +26,7 @@ class GuardedRun:
     which may be called in another task or thread. What ends first counts.
     """
 
-    __slots__ = ("_answered", "_execution", "_nested")
+    __slots__ = ("_answered", "_execution", "_nested", "outcome")
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class GuardedRun:
             state: the parked state of an agent inside the call, with which that agent resumes.
             messages: the conversation before the call, for what the tool itself asks about.
         """
+        self.outcome = outcome
         controller = gate.controller
         ran = call if call.args is outcome.args else replace(call, args=outcome.args)
         self._execution = controller.adapter.execution(call, outcome)

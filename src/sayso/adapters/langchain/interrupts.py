@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.types import Command, interrupt
 
-from sayso.adapters.kit import Gate, GuardedRun, WebUser, give_answer, require_answers
+from sayso.adapters.kit import (
+    Gate,
+    GuardedRun,
+    WebUser,
+    give_answer,
+    is_suspended,
+    require_answers,
+    resume_suspended,
+    suspend,
+)
 from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending
 from sayso.engine import blocking, context
@@ -22,7 +31,6 @@ if TYPE_CHECKING:
     from sayso.engine.controller import ApprovalController
 
 _REQUEST = "sayso_request"  # the key of the request's id in the value of an interrupt
-_MARK = b"\x01"
 _NO_CHECKPOINTER = (
     "somebody has to be asked about a call, and this graph cannot stop and go on: compile it with a checkpointer and "
     "pass a thread_id, or let it wait: pass approval_callback=… or channels=[…] to `Approvals`"
@@ -76,17 +84,13 @@ class Questions:
             if outcome is not None:
                 return outcome
         if controller.mode != "defer":
-            if (
-                known is not None
-                and known.status == "used"
-                and (yield partial(controller.store.parked, _mark(call.key)))
-            ):
-                return (yield partial(self._resume_suspended, asked))
+            if (yield partial(is_suspended, known, call, controller)):
+                return (yield partial(resume_suspended, call, asked.rules, self._gate))
             return (yield partial(adapter.settle, call, rules, asked=None))
         if known is not None:
             yield partial(self._accept, known, asked, interrupt(interrupt_value(known)))
-            if known.status == "used" and (yield partial(controller.store.parked, _mark(call.key))):
-                return (yield partial(self._resume_suspended, asked))
+            if (yield partial(is_suspended, known, call, controller)):
+                return (yield partial(resume_suspended, call, asked.rules, self._gate))
         elif not _can_stop(asked):
             raise ConfigurationError(_NO_CHECKPOINTER)
         outcome = yield partial(adapter.review, call, rules, asked=None)
@@ -97,15 +101,7 @@ class Questions:
 
     async def suspend(self, asked: GraphCall, run: GuardedRun) -> None:
         """End a run that was interrupted inside its tool, so that the same call resumes it."""
-        run.suspend()
-        await self._gate.controller.store.park(_mark(asked.call.key), _MARK)
-
-    async def _resume_suspended(self, asked: GraphCall) -> Approved | Denied:
-        controller = self._gate.controller
-        outcome = await controller.adapter.resume_suspended(asked.call, self._gate.tighten(asked.rules))
-        if isinstance(outcome, Approved) and await controller.store.unpark(_mark(asked.call.key)) is None:
-            return Denied(cause="replayed", reason="somebody else goes on with it at the same moment")
-        return outcome
+        await suspend(run, asked.call, self._gate.controller)
 
     async def _accept(self, request: ApprovalRequest, asked: GraphCall, answer: object) -> None:
         """Give the answer that the graph was resumed with to the controller, if the host says whose it is."""
@@ -113,10 +109,6 @@ class Questions:
         decision = None if user is None else to_decision(answer, request)
         if user is not None and decision is not None:
             await give_answer(self._gate.controller, request, decision, user)
-
-
-def _mark(key: str) -> str:
-    return f"waiting\0{key}"
 
 
 def _can_stop(asked: GraphCall) -> bool:
