@@ -46,4 +46,4 @@ async def resume_suspended(call: ToolCall, rules: ToolRules, gate: Gate) -> Appr
 
 def _mark(call: ToolCall, controller: ApprovalController) -> str:
     here = controller.adapter.with_session(call)
-    return "waiting/" + hashlib.sha256("\0".join((here.session, here.key)).encode()).hexdigest()
+    return "waiting/" + hashlib.sha256(f"{here.session}\0{here.key}".encode()).hexdigest()
