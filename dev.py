@@ -315,7 +315,7 @@ class Framework:
         sources += [f"../examples/{example.name}" for example in (ROOT / "examples").glob(f"{self.folder}_agent.py")]
         settings = {
             "include": sources,
-            "strict": ["../src", "../examples"],
+            "strict": ["../src"],
             "venvPath": "..",
             "venv": environment.folder.name,
         }
@@ -446,8 +446,10 @@ def lint(arguments: list[str]) -> None:
 
 
 def bench(arguments: list[str]) -> None:
-    """Measure sayso beside its peers, in an environment of its own."""
-    BENCHMARKS.prepare().become("python", "-m", "benchmarks", *arguments)
+    """Measure sayso beside its peers, in an environment of its own; `bench langchain`: an adapter."""
+    framework = next((FRAMEWORKS[name] for name in arguments if name in FRAMEWORKS), None)
+    environment = BENCHMARKS if framework is None else framework.environment(oldest=False)
+    environment.prepare().become("python", "-m", "benchmarks", *arguments)
 
 
 def docs(arguments: list[str]) -> None:

@@ -36,6 +36,7 @@ from sayso.core.model import Approved, AuditEntry, Denied, ToolCall
 from sayso.engine import context
 from sayso.errors import ApprovalBlocked, ConfigurationError, StoreError, UnknownRequest
 from sayso.policy.policy import ToolRules
+from sayso.stores.memory import MemoryStore
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -48,8 +49,8 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def allowing(**rules: str) -> ApprovalController:
-    return ApprovalController(mode="auto_deny", policy=Policy(rules, default="required"))
+def allowing(store: MemoryStore | None = None, **rules: str) -> ApprovalController:
+    return ApprovalController(mode="auto_deny", policy=Policy(rules, default="required"), store=store)
 
 
 def run_of(controller: ApprovalController, tool: str = "pay", **args: Any) -> GuardedRun:
@@ -201,7 +202,8 @@ def test_a_tool_that_no_gate_has_seen_starts_only_where_the_policy_lets_it_run()
 
 
 async def test_a_call_that_stopped_inside_its_tool_resumes_for_one_caller() -> None:
-    controller = ApprovalController(mode="defer")
+    store = MemoryStore()
+    controller = ApprovalController(mode="defer", store=store)
     gate, call = Gate(controller), build_call("ask_helper", {"prompt": "pay"}, call_id="c1", run="r")
     asked = await controller.adapter.ask(call)
     assert asked is not None
@@ -213,20 +215,21 @@ async def test_a_call_that_stopped_inside_its_tool_resumes_for_one_caller() -> N
     with GuardedRun(gate, call, outcome) as run:
         await suspend(run, call, controller)
     assert await is_suspended(request, call, controller)
-    assert (await controller.store.parked_size("waiting/"))[0] == 1
+    assert (await store.parked_size("waiting/"))[0] == 1
     again = [await resume_suspended(call, ToolRules(), gate) for _ in range(2)]
     assert [isinstance(each, Approved) for each in again] == [True, False]
     assert not await is_suspended(request, call, controller)
 
 
 async def test_a_call_that_needed_nobody_leaves_no_mark_when_it_stops() -> None:
-    controller = allowing(look="none")
+    store = MemoryStore()
+    controller = allowing(store, look="none")
     call = build_call("look", {}, call_id="c1", run="r", session="s")
     outcome = Gate(controller).decide_sync(call)
     assert isinstance(outcome, Approved)
     with GuardedRun(Gate(controller), call, outcome) as run:
         await suspend(run, call, controller)
-    assert await controller.store.parked_size("waiting/") == (0, 0)
+    assert await store.parked_size("waiting/") == (0, 0)
 
 
 # Calls, rules and words.

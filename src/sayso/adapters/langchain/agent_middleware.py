@@ -5,12 +5,12 @@ Tests: tests/adapters/langchain/test_conformance.py
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, NotRequired, Unpack, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
-from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import ToolMessage
+from langchain.agents.middleware.types import ExtendedModelResponse, PrivateStateAttr
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -88,17 +88,13 @@ class Approvals(AgentMiddleware[Any, Any, Any]):
 
     # Hooks of LangChain.
 
-    def before_agent(self, state: Mapping[str, Any], runtime: object) -> dict[str, Any] | None:  # noqa: ARG002 - LangChain's signature
-        """Give the thread a session of its own: a thread's id is chosen by its host, and may occur elsewhere."""
-        return None if state.get("sayso_session") else {"sayso_session": new_id()}
-
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - LangChain's own types
-        """Hide the tools that are blocked for all arguments."""
-        return handler(self._with_shown_tools(request))
+        """Hide the tools that are blocked for all arguments, and note the calls that the model makes."""
+        return self._with_session(request, self._note(handler(self._with_shown_tools(request))))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:  # noqa: ANN401 - LangChain's own types
         """Do what `wrap_model_call` does, asynchronously."""
-        return await handler(self._with_shown_tools(request))
+        return self._with_session(request, self._note(await handler(self._with_shown_tools(request))))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Answer:
         """Decide about a call, and run it if it is approved."""
@@ -145,6 +141,18 @@ class Approvals(AgentMiddleware[Any, Any, Any]):
         if self._on_denied == "raise" and outcome.cause != "failed":
             raise outcome.error(name)
         return ToolMessage(outcome.message, name=name, tool_call_id=request.tool_call["id"] or "", status="error")
+
+    def _note(self, response: Any) -> Any:  # noqa: ANN401 - LangChain's own types
+        for message in response.result:
+            if isinstance(message, AIMessage):
+                self._questions.new_calls.note(message)
+        return response
+
+    def _with_session(self, request: Any, response: Any) -> Any:  # noqa: ANN401 - LangChain's own types
+        """Give the thread a session of its own: a thread's id is chosen by its host, and may occur elsewhere."""
+        if request.state.get("sayso_session"):
+            return response
+        return ExtendedModelResponse(response, Command(update={"sayso_session": new_id()}))
 
     def _with_shown_tools(self, request: Any) -> Any:  # noqa: ANN401 - LangChain's own types
         self._gate.know_tools([_tool_name(tool) for tool in request.tools])

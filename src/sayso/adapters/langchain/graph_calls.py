@@ -5,6 +5,7 @@ Tests: tests/adapters/langchain/test_conformance.py
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,7 @@ from sayso.engine import context
 from sayso.policy.policy import ToolRules
 
 _MOST_TOOLS = 10_000
+_MOST_CALLS = 10_000
 _TOOLS: dict[int, ToolFacts] = {}
 _ROLES: Mapping[type, Role] = {AIMessage: "agent", ToolMessage: "tool"}
 
@@ -43,6 +45,7 @@ class GraphCall:
 
     call: ToolCall
     tool: ToolFacts
+    message: AIMessage | None  # that makes the call
     runtime: Any  # LangGraph's `ToolRuntime`
     messages: context.Messages
 
@@ -50,6 +53,32 @@ class GraphCall:
     def rules(self) -> ToolRules:
         """The rules that the tool brings along."""
         return self.tool.rules
+
+
+class NewCalls:
+    """Calls that a model has just made in this process: nobody can have been asked about one of them before.
+
+    Each is new once. So a task that is entered again, a copy of its thread, and another process look into the store.
+    """
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def note(self, message: AIMessage) -> None:
+        """Note the calls of a response; one without an id gets it later, so its calls are looked up."""
+        if message.id:
+            self._made.update({(message.id, str(call["id"])): None for call in message.tool_calls})
+        while len(self._made) > _MOST_CALLS:
+            self._made.popitem(last=False)
+
+    def take(self, asked: GraphCall) -> bool:
+        """Whether the call is new, once."""
+        message_id = None if asked.message is None else asked.message.id
+        try:
+            self._made.pop((message_id or "", asked.call.call_id))
+        except KeyError:
+            return False
+        return True
 
 
 def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
@@ -75,7 +104,7 @@ def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
     except ValueError as error:
         return Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
     collect = partial(_said_before, messages, message, context.prompt_role())
-    return GraphCall(call=call, tool=known, runtime=runtime, messages=collect)
+    return GraphCall(call=call, tool=known, message=message, runtime=runtime, messages=collect)
 
 
 def tool_facts(tool: BaseTool) -> ToolFacts:

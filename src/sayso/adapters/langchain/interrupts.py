@@ -21,6 +21,7 @@ from sayso.adapters.kit import (
     resume_suspended,
     suspend,
 )
+from sayso.adapters.langchain.graph_calls import NewCalls
 from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending
 from sayso.engine import blocking, context
@@ -46,6 +47,7 @@ class Questions:
             raise ConfigurationError(f"answered_by is {answered_by!r}; pass a function of LangGraph's runtime")
         self._gate = gate
         self._answered_by = answered_by
+        self.new_calls = NewCalls()
 
     def decide_sync(self, call: GraphCall) -> Approved | Denied:
         """Decide about a call on a thread without an event loop; raise LangGraph's `GraphInterrupt` to stop there."""
@@ -78,7 +80,7 @@ class Questions:
         """
         call, controller = asked.call, self._gate.controller
         rules, adapter = self._gate.tighten(asked.rules), controller.adapter
-        known = yield partial(adapter.find_request, call)
+        known = None if self.new_calls.take(asked) else (yield partial(adapter.find_request, call))
         if known is None:
             outcome = adapter.decide_fast(call, rules)
             if outcome is not None:
