@@ -67,12 +67,13 @@ def main() -> None:
     rows: list[Row] = []
     for name in arguments.groups or GROUPS:
         print(f"── {name} " + "─" * (95 - len(name)), flush=True)
-        for found in _measure_group(import_module(f"benchmarks.{name}"), effort):
+        for found in _measure_group(import_module(f"benchmarks.{name.replace('-', '_')}"), effort):
             print(report.line(found), flush=True)
             rows.append(found)
     missed = [each for each in rows if each.ok is False]
-    numbers, picture = report.write(rows, quick=arguments.quick)
-    print(f"\n{len(rows)} rows, {len(missed)} missed their goal. Written: {numbers}, {picture}")
+    framework = next((name for name in arguments.groups if name in FRAMEWORKS), None)  # has no library that draws
+    files = report.write(rows, quick=arguments.quick, name=framework or "results", drawn=framework is None)
+    print(f"\n{len(rows)} rows, {len(missed)} missed their goal. Written: {', '.join(map(str, files))}")
 
 
 def _parser() -> argparse.ArgumentParser:

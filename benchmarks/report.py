@@ -88,18 +88,20 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
-def write(rows: Sequence[Row], *, quick: bool) -> tuple[Path, Path]:
-    """Write the JSON file and the plot; return their paths."""
+def write(rows: Sequence[Row], *, quick: bool, name: str, drawn: bool) -> list[Path]:
+    """Write the JSON file and, if it is wanted, the plot; return their paths."""
     RESULTS.mkdir(exist_ok=True)
     data = {
         "machine": machine(),
         "quick": quick,
         "rows": [{**dataclasses.asdict(row), "ok": row.ok} for row in rows],
     }
-    numbers, picture = RESULTS / "results.json", RESULTS / "results.png"
+    numbers, picture = RESULTS / f"{name}.json", RESULTS / f"{name}.png"
     numbers.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if not drawn:
+        return [numbers]
     _draw([row for row in rows if row.checks], picture)
-    return numbers, picture
+    return [numbers, picture]
 
 
 def _draw(rows: Sequence[Row], target: Path) -> None:

@@ -13,6 +13,8 @@ from sayso.errors import StoreError
 
 T = TypeVar("T")
 
+_LINGER_SECONDS = 0.02  # at most so old are the lines of unasked calls that a crash can take
+
 
 class WriteBehindQueue(ABC, Generic[T]):
     """Base of the writers: the queue, the number of unacknowledged items, and the error that stops writing, if any."""
@@ -29,6 +31,9 @@ class WriteBehindQueue(ABC, Generic[T]):
     @abstractmethod
     def _wake(self) -> None:
         """Wake the writer, from any thread."""
+
+    def _hurry(self) -> None:
+        """Tell the writer, from any thread, that somebody waits for an item."""
 
     @property
     def backlog(self) -> int:
@@ -52,6 +57,8 @@ class WriteBehindQueue(ABC, Generic[T]):
             self.check_open()
             self._items.append(item)
             self._owed += not is_awaited
+            if is_awaited:
+                self._hurry()
             if not self._is_awake:
                 self._wake()
                 self._is_awake = True  # last: an interrupt before this line costs a second wake-up, never the only one
@@ -77,14 +84,19 @@ class WriteBehindQueue(ABC, Generic[T]):
         with self._gate:
             self._is_closed = True
             self._wake()
+            self._hurry()
 
 
 class WriterThread(WriteBehindQueue[T]):
-    """Write-behind queue that a thread of its own empties, also when the process ends."""
+    """Write-behind queue that a thread of its own empties, also when the process ends.
+
+    While nobody waits for an item, the thread lingers, so that one batch takes many: an agent that makes one call after
+    another would pay for a commit each time.
+    """
 
     def __init__(self, store_name: str, *, thread_name: str) -> None:
         super().__init__(store_name)
-        self._awake = threading.Event()
+        self._awake, self._awaited = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._serve, name=thread_name, daemon=True)
 
     @abstractmethod
@@ -97,6 +109,14 @@ class WriterThread(WriteBehindQueue[T]):
 
     def _wake(self) -> None:
         self._awake.set()
+
+    def _hurry(self) -> None:
+        self._awaited.set()
+
+    def _linger(self) -> None:
+        """Let more items join the batch, until somebody waits for one, or the time is up."""
+        self._awaited.wait(_LINGER_SECONDS)
+        self._awaited.clear()  # before the batch is gathered: what comes later belongs to the next one
 
     def _wait_for_items(self) -> bool:
         """Wait for the next item; false if the queue is closed and empty."""

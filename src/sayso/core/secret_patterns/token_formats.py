@@ -105,6 +105,7 @@ LEAST = 14  # characters of a secret that is known by sight
 _START = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9_-]")
 _RUN = re.compile(r"[A-Za-z0-9_.:/~$+=%@-]{14,}")  # every format has one, and few words of a text are so long
 _RANDOM_PART = re.compile(r"[A-Za-z0-9_-]{14}")
+_RUN_ID = re.compile(rf"(?:lc_run--|run-)?{_UUID}")  # a new one with each call; its search would cost most of a line
 
 _PRIVATE_KEY = (
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,8}-----.*?"
@@ -145,7 +146,7 @@ def has_any(hints: tuple[str, ...], lower: str) -> bool:
 
 def find_tokens(text: str, lower: str) -> Iterator[Span]:
     """Yield where a text holds a known format; `lower` is the text in lower case."""
-    if _RUN.search(text) is None:
+    if _RUN.search(text) is None or _RUN_ID.fullmatch(text) is not None:
         return
     for hint, pattern in _OTHERS:
         if hint in lower:

@@ -73,6 +73,7 @@ class SqliteWriter(WriterThread[Item]):
     def _serve(self) -> None:
         full = 0
         while self._wait_for_items():
+            self._linger()
             group = self._gather()
             self._commit(group)
             full = full + 1 if len(group) >= _LARGEST_GROUP else 0
@@ -89,6 +90,8 @@ class SqliteWriter(WriterThread[Item]):
         group: list[Item] = []
         while self._items and len(group) < _LARGEST_GROUP:
             group.append(self._items.popleft())
+        if self._items:
+            self._hurry()  # what did not fit has waited
         return group
 
     def _commit(self, group: list[Item]) -> None:
