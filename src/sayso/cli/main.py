@@ -54,8 +54,12 @@ _COMMANDS = {
         "operators.prune",
         "Remove requests that were closed long ago and, into an archive, the audit of that time.",
     ),
+    "mcp": (
+        "gateways.mcp_gateway",
+        "Put a policy before an MCP server: what its tools do is decided here, asked about and recorded.",
+    ),
     "serve": ("serve", "Serve a hub: one place where people answer what all agents ask."),
-    "token": ("token", "Make, list and revoke the tokens by which a hub knows agents and people."),
+    "token": ("operators.token", "Make, list and revoke the tokens by which a hub knows agents and people."),
     "doctor": ("doctor", "Say what is set up here, and what of it does not work."),
     "completion": ("completion", "Print what makes a shell complete commands, options and ids."),
 }

@@ -16,9 +16,9 @@ import click
 import msgspec
 
 from sayso.cli.open_store import CODES_OF_READING, ELSE_STORE, Failure, epilog, login_name
+from sayso.cli.operators.token import LINK_SECONDS
 from sayso.cli.policy_input import FileMistakes
 from sayso.cli.screen import say, say_lines, short_path, visible, wrap_text
-from sayso.cli.token import LINK_SECONDS
 from sayso.config.load_policy import load_policy
 from sayso.core import tokens
 from sayso.core.tokens import EVERY_PROJECT

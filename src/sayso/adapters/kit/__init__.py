@@ -13,6 +13,7 @@ from sayso.adapters.kit.feedback import add_feedback, call_text, has_feedback
 from sayso.adapters.kit.gate import Gate
 from sayso.adapters.kit.guarded_run import GuardedRun
 from sayso.adapters.kit.pauses import HeldPause, Pause, park, require_answers, resuming
+from sayso.adapters.kit.repeated_calls import RepeatedCalls
 from sayso.adapters.kit.schema_rules import description_details, marked_tool, rules_from_schema
 from sayso.adapters.kit.suspended_calls import is_suspended, resume_suspended, suspend
 from sayso.adapters.kit.tool_calls import build_call, content_id, fill_defaults, schema_hash
@@ -25,6 +26,7 @@ __all__ = [
     "HeldPause",
     "OnDenied",
     "Pause",
+    "RepeatedCalls",
     "SharedSettings",
     "WebUser",
     "add_feedback",

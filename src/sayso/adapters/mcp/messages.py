@@ -1,0 +1,157 @@
+"""Messages of MCP (JSON-RPC 2.0), read so strictly that no other reader can read them differently.
+
+Tests: tests/adapters/mcp/test_messages.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Never, cast
+
+import msgspec
+
+CALL = "tools/call"
+_KEYS = ("jsonrpc", "id", "method", "params", "result", "error")
+_PARAMS = ("name", "arguments", "_meta", "task", "inputResponses", "requestState")
+_BREAKS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # at which some readers end a line
+
+
+class MessageError(ValueError):
+    """A message that must not reach the server, and why."""
+
+
+class ServerHead(msgspec.Struct):
+    """The part of a server's message that the relay reads."""
+
+    id: msgspec.Raw = msgspec.Raw()
+    method: str | None = None
+
+
+_read_head = msgspec.json.Decoder(ServerHead).decode
+
+
+def read_client_message(line: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return a client's message, and the line to pass on: as it came, or encoded anew where readers might split it.
+
+    Raises:
+        MessageError: it could be read in two ways, or is none.
+    """
+    try:
+        text = line.decode()
+        body = _decode(text)
+    except MessageError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"it is no JSON ({error})") from None
+    if isinstance(body, list):
+        raise MessageError("it is a batch; send one message at a time")
+    if not isinstance(body, dict):
+        raise MessageError("it is no object")
+    message = cast("dict[str, Any]", body)
+    refuse_other_case(message, _KEYS, "it has")
+    method = message.get("method")
+    if method is not None and not isinstance(method, str):
+        raise MessageError("its method is no text")
+    if method is not None and method != CALL and method.strip().casefold() == CALL:
+        raise MessageError(f"its method is {method!r}; write {CALL!r}")
+    if method == CALL:
+        _check_call(message)
+    return message, encode(message) if _BREAKS.search(text.removesuffix("\n").removesuffix("\r")) else line
+
+
+def _check_call(message: Mapping[str, Any]) -> None:
+    params = message.get("params")
+    if not isinstance(params, dict):
+        raise MessageError("a call without params")
+    given = cast("dict[str, Any]", params)
+    refuse_other_case(given, _PARAMS, "a call has")
+    if not isinstance(given.get("name"), str):
+        raise MessageError("a call that names no tool")
+    if not isinstance(given.get("arguments") or {}, dict):
+        raise MessageError("a call whose arguments are no object")
+    if not isinstance(given.get("_meta") or {}, dict):
+        raise MessageError("a call whose _meta is no object")
+    if message.get("id") is not None and id_text(message["id"]) is None:
+        raise MessageError("a call whose id is neither a text nor a whole number")
+
+
+def refuse_other_case(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse keys that differ in case only from a known one, or from each other: some readers take one for the other.
+
+    Raises:
+        MessageError: names the key.
+    """
+    names = frozenset(known)
+    plain = {name.casefold(): name for name in names}
+    for key in given:
+        meant = plain.setdefault(key.casefold(), key)
+        if meant != key and key not in names:
+            raise MessageError(f"{where} the key {key!r}, which some readers take for {meant!r}")
+
+
+def id_text(given: object) -> str | None:
+    """Return an id as JSON, so that 1 and "1" differ; None for what is no id."""
+    if isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool)):
+        return json.dumps(given)
+    return None
+
+
+def read_server_head(line: bytes) -> ServerHead | None:
+    """Return the id and the method of a server's message; None for what is none, or a batch."""
+    try:
+        return _read_head(line)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def response_id(head: ServerHead) -> str | None:
+    """Return the id of a response, as `id_text` writes it; None for a request, a notification, or another value."""
+    if not head.id or head.method is not None:
+        return None
+    try:
+        return id_text(json.loads(bytes(head.id)))
+    except ValueError:
+        return None
+
+
+def read_batch(line: bytes) -> list[bytes]:
+    """Return the messages of a batch, each a line of its own; servers of 2025-03-26 may send one."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    return [encode(each) for each in cast("list[Any]", found)] if isinstance(found, list) else []
+
+
+def part(message: object, *path: str) -> Any:  # noqa: ANN401 - JSON of any shape
+    """Return what stands in a message under these keys; None if nothing does, or if it has another shape."""
+    found: Any = message
+    for key in path:
+        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+    return found
+
+
+def encode(message: object) -> bytes:
+    """Return a message as one line."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def refusal_result(text: str) -> dict[str, Any]:
+    """Return the result of a call that did not run: clients show it to the model, unlike an error."""
+    return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise MessageError("a key stands in it twice")
+    return found
+
+
+def _refuse_constant(name: str) -> Never:
+    raise MessageError(f"it has {name}, which is no number")
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant).decode

@@ -1,0 +1,1 @@
+"""Commands of gateways: before MCP servers."""

@@ -1,0 +1,103 @@
+"""`sayso mcp`: puts a policy before an MCP server.
+
+Tests: tests/adapters/mcp/test_relay.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import sys
+
+import click
+import msgspec
+
+from sayso.cli.open_store import CODES_OF_READING, ELSE_STORE, epilog
+from sayso.cli.screen import visible
+from sayso.cli.times import read_span
+from sayso.config.load_policy import load_policy
+from sayso.engine.controller import ApprovalController
+from sayso.engine.settings import DEFAULT_STORE
+from sayso.errors import ConfigurationError, StoreError, ToolError
+
+_SESSION = "CLAUDE_CODE_SESSION_ID"  # what Claude Code tells the servers that it starts
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class _Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Parsed options of the command."""
+
+    name: str
+    policy: str | None
+    where: str
+    hold: float
+    expires: float
+    session: str | None
+    command: tuple[str, ...]
+
+
+@click.command(
+    "mcp",
+    context_settings={"ignore_unknown_options": True},
+    epilog=epilog("sayso mcp --name files -- npx -y @modelcontextprotocol/server-filesystem .", CODES_OF_READING),
+)
+@click.option("--name", required=True, metavar="NAME", help="What policies call the server: its tools are NAME.tool.")
+@click.option("--policy", type=click.Path(), metavar="FILE", help="The policy; else those that apply here.")
+@click.option(
+    *("--store", "where"),
+    type=click.Path(),
+    metavar="FILE",
+    envvar="SAYSO_STORE",
+    default=DEFAULT_STORE,
+    help=f"Where people answer: a file, postgresql://… or https://… of a hub; {ELSE_STORE}. A new file is made.",
+)
+@click.option(
+    "--hold",
+    default="45s",
+    callback=read_span,
+    metavar="TIME",
+    help="How long a call waits for its answer before the client is told 'not yet'; else 45s.",
+)
+@click.option(
+    "--expires",
+    default="1h",
+    callback=read_span,
+    metavar="TIME",
+    help="How long a question can be answered, unless its rule says it; else 1h.",
+)
+@click.option("--session", metavar="NAME", help="The session of its calls; else that of the client, or of this start.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def mcp(**given: object) -> None:
+    """Put a policy before an MCP server: what its tools do is decided here, asked about and recorded.
+
+    Write this command into your MCP client in the place of the server's own, which follows after --. Calls that ask
+    wait for an answer at the store: by `sayso watch`, `sayso approve`, or the page of `sayso serve`.
+    """
+    options = msgspec.convert(given, _Options)
+    logging.basicConfig(stream=sys.stderr, format="sayso: %(message)s", level=logging.WARNING)
+    if not _NAME.fullmatch(options.name):
+        raise click.BadParameter(f"{options.name!r} is no name; use letters, digits, - and _", param_hint="--name")
+    sys.exit(asyncio.run(_relay(options)))
+
+
+async def _relay(options: _Options) -> int:
+    from sayso.adapters.mcp.stdio import refuse_client, relay_stdio  # noqa: PLC0415 - help does without it
+
+    try:
+        controller = ApprovalController(
+            policy=load_policy(options.policy),
+            store=options.where,
+            session=options.session or os.environ.get(_SESSION) or None,
+            timeout=options.expires,
+        )
+    except (ConfigurationError, StoreError, ImportError) as error:
+        logging.getLogger("sayso").error("%s", error)  # noqa: TRY400 - a sentence for a person, without a traceback
+        await refuse_client(str(error))
+        return 1
+    async with controller:
+        try:
+            return await relay_stdio(controller, options.name, options.command, hold=options.hold)
+        except (ConfigurationError, StoreError, ToolError) as error:
+            raise click.ClickException(visible(str(error))) from None
