@@ -40,7 +40,6 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(
     "mcp",
-    context_settings={"ignore_unknown_options": True},
     epilog=epilog("sayso mcp --name files -- npx -y @modelcontextprotocol/server-filesystem .", CODES_OF_READING),
 )
 @click.option("--name", required=True, metavar="NAME", help="What policies call the server: its tools are NAME.tool.")
