@@ -327,6 +327,10 @@ class Framework:
         """The tests, and the page whose examples run."""
         return [f"tests/adapters/{self.folder}", f"docs/{self.extra}.md"]
 
+    def short_paths(self) -> list[str]:
+        """The cases that all frameworks share, the holes of this one, and the page: what CI runs."""
+        return [*(f"tests/adapters/{self.folder}/test_{name}.py" for name in ("conformance", "holes")), self.paths()[1]]
+
 
 FRAMEWORKS = {
     each.extra: each
@@ -402,15 +406,17 @@ def older(arguments: list[str]) -> None:
 
 
 def adapters(arguments: list[str]) -> None:
-    """Run the tests of the frameworks with environments of their own; `adapters langchain`: of one; `--oldest`."""
-    oldest = "--oldest" in arguments
+    """Run the tests of the frameworks with environments of their own; `adapters langchain`: of one; `--short`: as CI."""
     names = [each for each in arguments if each in FRAMEWORKS]
-    rest = [each for each in arguments if each not in FRAMEWORKS and each != "--oldest"]
-    development = DEVELOPMENT.prepare()
+    rest = [each for each in arguments if each not in FRAMEWORKS and each not in {"--oldest", "--short"}]
     for framework in (FRAMEWORKS[name] for name in names or FRAMEWORKS):
+        if "--short" in arguments:
+            check(framework.environment(oldest=False).prepare(), "pytest", *framework.short_paths(), *SEVERAL_AT_ONCE)
+            continue
+        oldest = "--oldest" in arguments
         environment = framework.environment(oldest=oldest).prepare()
         if not oldest and not rest:
-            check(development, "pyright", "--project", framework.pyright_settings(environment))
+            check(DEVELOPMENT.prepare(), "pyright", "--project", framework.pyright_settings(environment))
         check(environment, "pytest", *framework.paths(), *SEVERAL_AT_ONCE, *rest)
 
 
