@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any, TypedDict
 
+import anyio
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
@@ -111,6 +113,66 @@ def test_an_unclear_answer_asks_again(answer: object) -> None:
     assert "__interrupt__" in result
     assert tools.ran == []
     assert isinstance(controller, ApprovalController)
+
+
+def test_an_answer_of_somebody_unknown_never_counts_for_the_person_who_resumes_next() -> None:
+    tools, signed_in = Toolbox(), list[WebUser]()
+    agent, _ = deferring(tools, answered_by=lambda _: signed_in[0] if signed_in else None)
+    agent.invoke(GO, CONFIG)
+    assert "__interrupt__" in answers(agent, {"type": "approve"})
+    signed_in.append(ANN)
+    assert "__interrupt__" in answers(agent, "unclear")
+    answers(agent, {"type": "reject"})
+    assert tools.ran == []
+
+
+def test_an_answer_to_a_question_of_a_lost_store_counts_for_no_other_question() -> None:
+    saver, tools = InMemorySaver(), Toolbox()
+    for to in ("bob", "eve"):  # two releases, each with a store in memory, and one checkpointer
+
+        def pay(amount: int, to: str = to) -> str:
+            """Pay somebody."""
+            tools.ran.append(("pay", {"amount": amount, "to": to}))
+            return f"paid {amount}"
+
+        approvals = Approvals(ApprovalController(mode="defer"), answered_by=lambda _: ANN)
+        agent: Any = create_agent(
+            model_of(PAY), [StructuredTool.from_function(pay)], middleware=[approvals], checkpointer=saver
+        )
+        if to == "bob":
+            agent.invoke(GO, CONFIG)
+    (asked,) = answers(agent, {"type": "approve"})["__interrupt__"]
+    assert (asked.value["args"], tools.ran) == ({"amount": 5, "to": "eve"}, [])
+    answers(agent, {"type": "approve"})
+    assert tools.ran == [("pay", {"amount": 5, "to": "eve"})]
+
+
+async def test_an_answer_in_a_front_end_never_reaches_another_call_of_the_same_task() -> None:
+    tools, controller, second_has_asked = Toolbox(), ApprovalController(mode="defer"), asyncio.Event()
+    approvals, second_has_asked_twice = Approvals(controller, answered_by=lambda _: ANN), asyncio.Event()
+
+    async def wrap(request: Any, handler: Any) -> Any:
+        if request.tool_call["args"]["amount"] == 1:
+            if second_has_asked.is_set():  # the task is entered again: now the second call overtakes the first
+                await second_has_asked_twice.wait()
+            return await approvals.awrap_tool_call(request, handler)
+        try:
+            return await approvals.awrap_tool_call(request, handler)
+        finally:
+            (second_has_asked_twice if second_has_asked.is_set() else second_has_asked).set()
+
+    graph: Any = StateGraph(Graph)
+    graph.add_node("tools", ToolNode([as_tool(tools.pay())], awrap_tool_call=wrap))
+    graph.add_edge(START, "tools")
+    graph = graph.compile(checkpointer=InMemorySaver())
+    calls = [{"name": "pay", "args": {"amount": amount}, "id": f"c{amount}"} for amount in (1, 2)]
+    (asked,) = (await graph.ainvoke({"messages": [AIMessage("", tool_calls=calls)]}, CONFIG))["__interrupt__"]
+    assert asked.value["args"]["amount"] == 1
+    with anyio.fail_after(5):
+        await second_has_asked.wait()
+        await graph.ainvoke(Command(resume={asked.id: {"type": "approve"}}), CONFIG)
+    assert tools.ran == []
+    assert len(await controller.pending()) == 2
 
 
 def test_synchronous_callers_resume_too() -> None:
