@@ -58,7 +58,8 @@ class GraphCall:
 class NewCalls:
     """Calls that a model has just made in this process: nobody can have been asked about one of them before.
 
-    Each is new once. So a task that is entered again, a copy of its thread, and another process look into the store.
+    Each is new once, and in the run of the graph in which the model made it: between two runs, another process may have
+    gone on. So a task that is entered again, a copy of its thread, and another process look into the store.
     """
 
     def __init__(self) -> None:
@@ -78,7 +79,8 @@ class NewCalls:
             self._made.pop((message_id or "", asked.call.call_id))
         except KeyError:
             return False
-        return True
+        # LangGraph has no public name for this; it is set for the tasks with which a run goes on.
+        return not asked.runtime.config.get("configurable", {}).get("__pregel_resuming", False)
 
 
 def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
@@ -90,6 +92,8 @@ def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
     message = _message_with(messages, wanted["id"])
     runtime = cast("Any", request).runtime
     config: Mapping[str, Any] = runtime.config
+    conversation = _conversation(request.state, config)
+    message_id = (message.id or "") if message is not None else ""
     try:
         args = fill_defaults(wanted["args"], known.schema)
         call = build_call(
@@ -97,8 +101,9 @@ def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
             args,
             call_id=wanted["id"] or content_id(tool.name, args),
             agent=config.get("metadata", {}).get("lc_agent_name"),
-            session=gate.session_for(_conversation(request.state, config)),
-            run=(message.id or "") if message is not None else "",
+            session=gate.session_for(conversation),
+            # A model's cache gives a response to several threads with one id, and a session may hold several threads.
+            run=" ".join(filter(None, (conversation, message_id))),
             schema_hash=known.schema_hash,
         )
     except ValueError as error:

@@ -39,6 +39,7 @@ _NO_CHECKPOINTER = (
     "somebody has to be asked about a call, and this graph cannot stop and go on: compile it with a checkpointer and "
     "pass a thread_id, or let it wait: pass approval_callback=… or channels=[…] to `Approvals`"
 )
+_NO_ANSWER = False  # what is resumed with: it means nothing here, and no yes to a tool that a race takes it to
 _SHARED_TASK = "its node runs several calls at once, so it may be meant for another one; answer it by the controller"
 Step = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -242,14 +243,14 @@ async def resume(agent: Any, config: Mapping[str, Any], *, controller: ApprovalC
     """
     asked = questions_of(await agent.aget_state(config))
     await require_answers(asked.values(), controller)
-    return await agent.ainvoke(Command(resume=dict.fromkeys(asked, True)), config, **settings)
+    return await agent.ainvoke(Command(resume=dict.fromkeys(asked, _NO_ANSWER)), config, **settings)
 
 
 def resume_sync(agent: Any, config: Mapping[str, Any], *, controller: ApprovalController, **settings: Any) -> Any:  # noqa: ANN401 - LangGraph's own types
     """Do what `resume` does with `agent.invoke`, for synchronous callers and checkpointers."""
     asked = questions_of(agent.get_state(config))
     blocking.run(require_answers, asked.values(), controller)
-    return agent.invoke(Command(resume=dict.fromkeys(asked, True)), config, **settings)
+    return agent.invoke(Command(resume=dict.fromkeys(asked, _NO_ANSWER)), config, **settings)
 
 
 def questions_of(state: Any) -> dict[str, str]:  # noqa: ANN401 - LangGraph's own types
