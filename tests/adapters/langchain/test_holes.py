@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,29 @@ async def test_a_second_resume_that_comes_late_says_no_yes_to_the_tool_s_own_que
     await resume(agent, CONFIG, controller=controller)
     await resume(late, CONFIG, controller=controller)
     assert not any(said)
+
+
+def test_a_tool_that_starts_on_a_thread_without_the_context_of_its_guarded_call_is_stopped() -> None:
+    tools, (controller, asked) = Toolbox(), person(approved=True, policy=Policy({"helper": "none"}))
+    stopped: list[BaseException] = []
+    inner: Any = create_agent(model_of(PAY), [as_tool(tools.pay())])
+
+    def work(callbacks: Any) -> None:
+        try:
+            inner.invoke(GO, {"callbacks": callbacks})
+        except ApprovalBlocked as error:
+            stopped.append(error)
+
+    def helper(callbacks: Any = None) -> str:
+        """Ask an agent that nobody guards, on another thread."""
+        thread = threading.Thread(target=work, args=(callbacks,))
+        thread.start()
+        thread.join()
+        return "done"
+
+    calls: list[Response] = [[Call("helper", {})], "done"]
+    agent: Any = create_agent(
+        model_of(calls), [StructuredTool.from_function(helper)], middleware=[Approvals(controller)]
+    )
+    agent.invoke(GO)
+    assert (tools.ran, asked, ["copy_context" in str(each) for each in stopped]) == ([], [], [True])

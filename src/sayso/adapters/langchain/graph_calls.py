@@ -16,7 +16,8 @@ from langchain_core.tools import BaseTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from pydantic import BaseModel, ValidationError
 
-from sayso.adapters.kit import Gate, build_call, content_id, fill_defaults, marked_tool, rules_from_schema, schema_hash
+from sayso.adapters.kit import Gate, build_call, content_id, marked_tool, rules_from_schema, schema_hash
+from sayso.adapters.langchain.tool_arguments import ToolArguments, tool_arguments
 from sayso.core.conversation import ConversationMessage, Role, describe_call, describe_result
 from sayso.core.model import Denied, ToolCall
 from sayso.engine import context
@@ -30,10 +31,10 @@ _ROLES: Mapping[type, Role] = {AIMessage: "agent", ToolMessage: "tool"}
 
 @dataclass(frozen=True)
 class ToolFacts:
-    """What is known of a tool: its schema, its rules, and the name under which its function asks by itself."""
+    """What is known of a tool: its arguments, its rules, and the name under which its function asks by itself."""
 
     tool: BaseTool
-    schema: Mapping[str, Any]
+    arguments: ToolArguments
     schema_hash: str
     rules: ToolRules
     marked_as: str | None
@@ -95,7 +96,7 @@ def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
     conversation = _conversation(request.state, config)
     message_id = (message.id or "") if message is not None else ""
     try:
-        args = fill_defaults(wanted["args"], known.schema)
+        args = known.arguments.read(wanted["args"])
         call = build_call(
             tool.name,
             args,
@@ -120,25 +121,33 @@ def tool_facts(tool: BaseTool) -> ToolFacts:
     if len(_TOOLS) >= _MOST_TOOLS:
         _TOOLS.clear()
     model: Any = tool.tool_call_schema
-    schema = cast("dict[str, Any]", model if isinstance(model, dict) else model.model_json_schema())
+    is_model = isinstance(model, type) and issubclass(model, BaseModel)
+    schema = cast("dict[str, Any]", model if isinstance(model, dict) else _json_schema(model))
     function = getattr(tool, "coroutine", None) or getattr(tool, "func", None)
-    marked = marked_tool(function)
+    marked, arguments = marked_tool(function), tool_arguments(tool, schema)
     rules = rules_from_schema(
         schema,
         description=tool.description,
         function=function,
-        misfit=None if isinstance(model, dict) else partial(_misfit, model),
+        misfit=partial(_misfit, cast("type[BaseModel]", model), arguments) if is_model else None,
     )
-    _TOOLS[id(tool)] = ToolFacts(tool, schema, schema_hash(schema), rules, marked.name if marked else None)
+    _TOOLS[id(tool)] = ToolFacts(tool, arguments, schema_hash(schema), rules, marked.name if marked else None)
     return _TOOLS[id(tool)]
 
 
-def _misfit(model: type[BaseModel], args: Mapping[str, Any]) -> str | None:
+def _json_schema(model: Any) -> dict[str, Any]:  # noqa: ANN401 - of Pydantic 2 or 1
+    return model.model_json_schema() if issubclass(model, BaseModel) else model.schema()
+
+
+def _misfit(model: type[BaseModel], arguments: ToolArguments, args: Mapping[str, Any]) -> str | None:
     try:
+        arguments.read(args)
         model.model_validate(dict(args))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"the edited arguments do not fit the tool: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except ValueError as error:
+        return f"the edited arguments do not fit the tool: {error}"
     return None
 
 
