@@ -16,7 +16,7 @@ from tests.adapters.conformance import Call
 from tests.adapters.conformance.toolbox import YES
 from tests.adapters.langchain.driver import model_of
 
-from sayso import ApprovalDecision, Policy
+from sayso import ApprovalDecision, Policy, requires_approval
 from sayso.adapters.langchain import Approvals
 from sayso.core.model import ApprovalRequest
 
@@ -171,3 +171,18 @@ def test_a_schema_of_pydantic_1_is_a_schema_like_all_others() -> None:
         amount: int
 
     assert run(with_schema(Old), {"amount": 5})[:2] == ([{"amount": 5}], [{"amount": 5}])
+
+
+@pytest.mark.parametrize("args", [{"amount": 5}, {"amount": "5"}, {"amount": 5.0, "to": "eve"}])
+def test_a_marked_function_asks_once_though_its_arguments_are_converted(args: dict[str, Any]) -> None:
+    def make(ran: Ran) -> BaseTool:
+        @requires_approval
+        def pay(amount: float, to: str = "bob") -> str:
+            """Pay."""
+            ran.append({"amount": amount, "to": to})
+            return "paid"
+
+        return StructuredTool.from_function(pay)
+
+    ran, shown, _ = run(make, args, policy=Policy(default="none"))
+    assert (ran, shown) == ([{"to": "bob", **args, "amount": 5.0}], [{"to": "bob", **args}])

@@ -133,7 +133,9 @@ class Approvals(AgentMiddleware[Any, Any, Any]):
         return _told(run.result, call, outcome)
 
     def _run(self, call: GraphCall, outcome: Approved) -> GuardedRun:
-        return GuardedRun(self._gate, call.call, outcome, marked_as=call.tool.marked_as, messages=call.messages)
+        name = call.tool.marked_as
+        passed = None if name is None else call.tool.arguments.parsed(outcome.args)
+        return GuardedRun(self._gate, call.call, outcome, marked_as=name, passed=passed, messages=call.messages)
 
     def _denied_answer(self, request: ToolCallRequest, outcome: Denied) -> ToolMessage:
         """Return the words for the model in the place of the result."""

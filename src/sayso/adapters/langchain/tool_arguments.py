@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.tools import BaseTool
-from pydantic import AliasChoices, AliasPath, BaseModel, PydanticUserError, TypeAdapter
+from pydantic import AliasChoices, AliasPath, BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from sayso.adapters.kit import fill_defaults
@@ -43,6 +43,17 @@ class ToolArguments:
             if found:
                 absent = {name: each for name, each in absent.items() if name not in names}
         return {**args, **absent}
+
+    def parsed(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments as the function of the tool gets them: `5` is `5.0` for one that takes a float."""
+        schema = self.tool.args_schema
+        if not isinstance(schema, type) or not issubclass(schema, BaseModel):
+            return args
+        try:
+            model = schema.model_validate(dict(args))
+        except ValidationError:  # the tool says so, too
+            return args
+        return {name: getattr(model, name) for name in model.model_fields_set}
 
     def _without_ignored(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Leave out what LangChain ignores, or injects itself whatever the model gives."""
