@@ -71,6 +71,31 @@ def test_an_alias_gets_no_argument_past_a_rule(schema: Any) -> None:
     assert run(with_schema(schema), {}, policy=SMALL)[:2] == ([{"amount": 5}], [])
 
 
+class Order(BaseModel):
+    parts: list[Aliased] = []
+
+
+class Basket(BaseModel):
+    order: Order | None = None
+    extra: dict[str, Aliased] = {}
+    sizes: list[Annotated[int, {"not": "hashable"}]] = []
+    inner: Basket | None = None
+
+
+@pytest.mark.parametrize(
+    "args", [{"order": {"parts": [{}, {"Amount": 1, "amount": 2}]}}, {"extra": {"x": {"Amount": 1, "amount": 2}}}]
+)
+def test_an_argument_has_one_name_at_every_depth(args: dict[str, Any]) -> None:
+    ran, shown, told = run(with_schema(Basket), args)
+    assert (ran, shown, "name one argument" in told) == ([], [], True)
+    fine: dict[str, Any] = {
+        "sizes": [],
+        "order": {"parts": [{"Amount": 1}, {"amount": 2}]},
+        "extra": {"amount": {"Amount": 1}},
+    }
+    assert run(with_schema(Basket), fine)[1] == [fine]
+
+
 def test_an_edit_gets_no_alias_past_a_rule() -> None:
     rule = Policy({"pay": {"approval": "blocked", "when": {"args.amount": {"gt": 100}}}}, default="required")
     edit = ApprovalDecision(approved=True, override_args={"Amount": 1000, "amount": 5}, who="ann")

@@ -5,9 +5,9 @@ Tests: tests/adapters/langchain/test_arguments.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from langchain_core.tools import BaseTool
 from pydantic import AliasChoices, AliasPath, BaseModel, PydanticUserError, TypeAdapter, ValidationError
@@ -25,6 +25,7 @@ class ToolArguments:
     takes_more: bool  # than its schema names
     aliases: tuple[frozenset[str], ...]  # all names of one argument, for each that has several
     defaults: Mapping[str, Any]
+    inner_aliases: tuple[frozenset[str], ...] = ()  # of the models inside its arguments
 
     def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that the tool reads, with its defaults.
@@ -33,6 +34,8 @@ class ToolArguments:
             ValueError: an argument is given under two names.
         """
         args = dict(given) if given.keys() <= self.names else self._without_ignored(given)
+        if self.inner_aliases:
+            _refuse_doubles(list(args.values()), self.inner_aliases)
         absent = {name: each for name, each in self.defaults.items() if name not in args}
         for names in self.aliases:
             found = sorted(names & args.keys())
@@ -74,10 +77,47 @@ def tool_arguments(tool: BaseTool, schema: Mapping[str, Any]) -> ToolArguments:
     if not issubclass(model, BaseModel):  # of Pydantic 1
         return ToolArguments(tool, frozenset(named), takes_more=True, aliases=(), defaults={})
     fields = {name: field for name, field in model.model_fields.items() if name in named}
-    aliases = tuple(filter(None, (_names_of(name, field) for name, field in fields.items()))) if parses else ()
+    aliases = _aliases(fields) if parses else ()
+    inner = tuple(each for inner in _models_in(model, set()) for each in _aliases(inner.model_fields)) if parses else ()
     kept = {name: each for name, each in defaults.items() if _is_kept(model, name, each, parses=parses)}
     takes_more = not parses or _sees_all(model)
-    return ToolArguments(tool, frozenset(named).union(*aliases), takes_more=takes_more, aliases=aliases, defaults=kept)
+    names = frozenset(named).union(*aliases)
+    return ToolArguments(tool, names, takes_more=takes_more, aliases=aliases, defaults=kept, inner_aliases=inner)
+
+
+def _the_one(names: frozenset[str], args: Mapping[str, Any]) -> bool:
+    """Whether an argument is given, under one of its names."""
+    found = sorted(names & args.keys())
+    if len(found) > 1:
+        raise ValueError(f"{' and '.join(map(repr, found))} name one argument; nobody could know which will run")
+    return bool(found)
+
+
+def _refuse_doubles(value: object, aliases: Iterable[frozenset[str]]) -> None:
+    """Refuse what is given under two names anywhere inside an argument."""
+    inner = value
+    if isinstance(value, Mapping):
+        for names in aliases:
+            _the_one(names, cast("Mapping[str, Any]", value))
+        inner = list(cast("Mapping[str, Any]", value).values())
+    for each in cast("Iterable[object]", inner if isinstance(inner, list | tuple) else ()):
+        _refuse_doubles(each, aliases)
+
+
+def _models_in(kind: Any, seen: set[Any]) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - an annotation
+    """Yield the models inside a model or another annotation, at any depth."""
+    inner: Iterable[Any] = get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        inner = () if kind in seen else [field.annotation for field in kind.model_fields.values()]
+        seen.add(kind)
+    for each in inner:
+        if isinstance(each, type) and issubclass(each, BaseModel) and each not in seen:
+            yield each
+        yield from _models_in(each, seen)
+
+
+def _aliases(fields: Mapping[str, FieldInfo]) -> tuple[frozenset[str], ...]:
+    return tuple(filter(None, (_names_of(name, field) for name, field in fields.items())))
 
 
 def _names_of(name: str, field: FieldInfo) -> frozenset[str]:
