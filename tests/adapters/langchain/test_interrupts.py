@@ -260,6 +260,26 @@ async def test_a_tool_node_of_a_graph_of_one_s_own_stops_and_goes_on(
     assert tools.amounts == amounts
 
 
+class Chat(TypedDict):
+    notes: list[str]
+    chat: Annotated[list[Any], add_messages]
+
+
+def test_a_graph_may_call_its_messages_as_it_likes_and_repeat_the_ids_of_calls() -> None:
+    tools, controller = Toolbox(), ApprovalController(mode="defer")
+    approvals = Approvals(controller, answered_by=lambda _: ANN)
+    node = ToolNode([as_tool(tools.pay())], messages_key="chat", wrap_tool_call=approvals.wrap_tool_call)
+    graph: Any = StateGraph(Chat)
+    graph.add_node("tools", node)
+    graph.add_edge(START, "tools")
+    graph = graph.compile(checkpointer=InMemorySaver())
+    for amount in (1, 2):
+        call = AIMessage("", tool_calls=[{"name": "pay", "args": {"amount": amount}, "id": "call-1"}])
+        graph.invoke({"chat": [call], "notes": ["paid"]}, CONFIG)
+        answers(graph, {"type": "approve"})
+    assert tools.amounts == [1, 2]
+
+
 def test_a_handoff_by_a_tool_is_decided_about_like_every_call() -> None:
     def give_up() -> Command[Any]:
         """Hand over to the end."""

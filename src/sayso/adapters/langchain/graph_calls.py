@@ -89,7 +89,7 @@ def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
     wanted, tool = request.tool_call, request.tool
     if tool is None or tool.name != wanted["name"]:
         return Denied(cause="failed", reason=f"there is no tool {wanted['name']!r}")
-    known, messages = tool_facts(tool), _messages_in(request.state)
+    known, messages = tool_facts(tool), _messages_in(request.state, wanted["id"])
     message = _message_with(messages, wanted["id"])
     runtime = cast("Any", request).runtime
     config: Mapping[str, Any] = runtime.config
@@ -158,13 +158,13 @@ def _conversation(state: object, config: Mapping[str, Any]) -> str:
     return kept or (f"langgraph thread {thread}" if thread else "")
 
 
-def _messages_in(state: object) -> Sequence[AnyMessage]:
-    """Return the messages of a state, which is a list of them, a mapping or a record with `messages`."""
-    if isinstance(state, Mapping):
-        state = cast("Mapping[str, Any]", state).get("messages")
-    elif not isinstance(state, list):
-        state = getattr(state, "messages", None)
-    return cast("list[AnyMessage]", state) if isinstance(state, list) else []
+def _messages_in(state: object, call_id: str | None) -> Sequence[AnyMessage]:
+    """Return the messages of a state with that which makes this call: a state may be a list, or have several."""
+    if not isinstance(state, list | Mapping):
+        state = {"messages": getattr(state, "messages", None), **getattr(state, "__dict__", {})}
+    values: list[Any] = [state] if isinstance(state, list) else list(cast("Mapping[str, Any]", state).values())
+    lists = [cast("list[AnyMessage]", each) for each in values if isinstance(each, list)]
+    return next((each for each in lists if _message_with(each, call_id) is not None), ())
 
 
 def _message_with(messages: Sequence[AnyMessage], call_id: str | None) -> AIMessage | None:
