@@ -23,7 +23,9 @@ from tests.adapters.langchain.driver import CONFIG, as_tool, model_of
 from sayso import ApprovalController, ApprovalDecision, ApprovalPending, Policy
 from sayso.adapters.langchain import Approvals, WebUser, resume, resume_sync
 from sayso.core.model import AuditEntry
+from sayso.engine import blocking
 from sayso.errors import ConfigurationError
+from sayso.stores.memory import MemoryStore
 
 PAY: list[Response] = [[Call("pay", {"amount": 5})], "done"]
 GO: Any = {"messages": [("user", "go")]}
@@ -43,6 +45,12 @@ def answers(agent: Any, value: object) -> Any:
     """Resume all interrupts of a thread with a value, as a front end does."""
     asked = agent.get_state(CONFIG).interrupts
     return agent.invoke(Command(resume={each.id: value for each in asked}), CONFIG)
+
+
+def traces(controller: ApprovalController) -> int:
+    """Return how many questions the store keeps answers of that did not count."""
+    assert isinstance(controller.store, MemoryStore)
+    return blocking.run(controller.store.parked_size, "heard/")[0]
 
 
 def test_an_interrupt_has_the_fields_that_front_ends_show() -> None:
@@ -117,13 +125,28 @@ def test_an_unclear_answer_asks_again(answer: object) -> None:
 
 def test_an_answer_of_somebody_unknown_never_counts_for_the_person_who_resumes_next() -> None:
     tools, signed_in = Toolbox(), list[WebUser]()
-    agent, _ = deferring(tools, answered_by=lambda _: signed_in[0] if signed_in else None)
+    agent, controller = deferring(tools, answered_by=lambda _: signed_in[0] if signed_in else None)
     agent.invoke(GO, CONFIG)
     assert "__interrupt__" in answers(agent, {"type": "approve"})
     signed_in.append(ANN)
     assert "__interrupt__" in answers(agent, "unclear")
     answers(agent, {"type": "reject"})
     assert tools.ran == []
+    assert traces(controller) == 0  # no trace is left
+
+
+def test_an_answer_elsewhere_leaves_no_trace_of_those_that_did_not_count() -> None:
+    agent, controller = deferring(Toolbox())
+    (asked,) = agent.invoke(GO, CONFIG)["__interrupt__"]
+    answers(agent, "unclear")
+    assert traces(controller) == 1
+
+    async def refuse() -> None:
+        await controller.answer(asked.value["sayso_request"], NO)
+
+    blocking.run(refuse)
+    resume_sync(agent, CONFIG, controller=controller)
+    assert traces(controller) == 0
 
 
 def test_an_answer_to_a_question_of_a_lost_store_counts_for_no_other_question() -> None:
@@ -182,7 +205,6 @@ def test_synchronous_callers_resume_too() -> None:
     with pytest.raises(ApprovalPending):
         resume_sync(agent, CONFIG, controller=controller)
     decide = controller.answer(asked.value["sayso_request"], YES)
-    from sayso.engine import blocking  # noqa: PLC0415 - only here
 
     async def answer() -> None:
         await decide

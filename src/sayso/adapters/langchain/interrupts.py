@@ -5,6 +5,7 @@ Tests: tests/adapters/langchain/test_conformance.py
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 from collections.abc import Callable, Coroutine, Generator, Mapping
@@ -119,8 +120,12 @@ class Questions:
 
         An answer to a question that nobody was `shown`, since it was opened just now, was meant for another one.
         """
-        mark = f"heard/{request.id}/{_metadata(asked).get('langgraph_checkpoint_ns', '')}"
-        if request.status != "open" or not await self._is_new(mark, turn):
+        store, mark = self._gate.controller.store, _heard_mark(request, asked)
+        if request.status != "open":
+            if await store.parked(mark) is not None:
+                await store.unpark(mark)
+            return
+        if not await self._is_new(mark, turn):
             return
         user = None if self._answered_by is None or not shown else self._answered_by(asked.runtime)
         decision = None if user is None else to_decision(answer, request)
@@ -129,7 +134,6 @@ class Questions:
         if not _has_own_task(asked):
             _LOG.warning("the answer of %s to request %s does not count: %s", user.who, request.id, _SHARED_TASK)
             return
-        store = self._gate.controller.store
         await give_answer(self._gate.controller, request, decision, user)
         row = await store.get(request.id)
         if row is None or row.status != "open":
@@ -147,6 +151,11 @@ class Questions:
             return False
         await store.park(mark, str(turn + 1).encode())
         return True
+
+
+def _heard_mark(request: ApprovalRequest, asked: GraphCall) -> str:
+    task = str(_metadata(asked).get("langgraph_checkpoint_ns", ""))
+    return f"heard/{request.id}/{hashlib.sha256(task.encode()).hexdigest()[:16]}"
 
 
 def _has_own_task(asked: GraphCall) -> bool:
