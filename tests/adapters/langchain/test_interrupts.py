@@ -10,7 +10,7 @@ import anyio
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import StructuredTool
+from langchain_core.tools import InjectedToolCallId, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
@@ -317,6 +317,34 @@ def test_a_handoff_by_a_tool_is_decided_about_like_every_call() -> None:
         ends[approved] = [each.text for each in agent.invoke(GO)["messages"]]
     assert "handed over" in ends[True]
     assert "handed over" not in ends[False]
+
+
+def by_command(amount: int, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Pay, and write into the state."""
+    return Command(update={"messages": [ToolMessage(f"paid {amount}", tool_call_id=tool_call_id)]})
+
+
+def in_blocks(amount: int) -> list[dict[str, str]]:
+    """Pay, and answer in blocks of content, as tools of MCP servers do."""
+    return [{"type": "text", "text": f"paid {amount}"}]
+
+
+def with_both(amount: int, tool_call_id: Annotated[str, InjectedToolCallId]) -> list[Any]:
+    """Pay, and write into the state beside the message."""
+    return [ToolMessage(f"paid {amount}", tool_call_id=tool_call_id), Command(update={})]
+
+
+@pytest.mark.parametrize("tool", [by_command, in_blocks, with_both])
+def test_the_model_is_told_of_an_edit_in_every_form_of_result(tool: Callable[..., Any]) -> None:
+    less = ApprovalDecision(approved=True, override_args={"amount": 3}, note="less", who="ann")
+    calls: list[Response] = [[Call(tool.__name__, {"amount": 5})], "done"]
+    agent: Any = create_agent(
+        model_of(calls),
+        [StructuredTool.from_function(tool)],
+        middleware=[Approvals(ApprovalController(approval_callback=lambda _: less))],
+    )
+    (told,) = [each.text for each in agent.invoke(GO)["messages"] if isinstance(each, ToolMessage)]
+    assert ["it ran as" in told, "paid 3" in told, "less" in told] == [True] * 3
 
 
 @pytest.mark.parametrize(
