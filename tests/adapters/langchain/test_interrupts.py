@@ -170,6 +170,36 @@ def test_an_answer_to_a_question_of_a_lost_store_counts_for_no_other_question() 
     assert tools.ran == [("pay", {"amount": 5, "to": "eve"})]
 
 
+def test_what_a_breakpoint_is_passed_with_answers_no_question_that_comes_behind_it() -> None:
+    tools, controller = Toolbox(), ApprovalController(mode="defer")
+    agent: Any = create_agent(
+        model_of(PAY),
+        [as_tool(tools.pay())],
+        middleware=[Approvals(controller, answered_by=lambda _: ANN)],
+        checkpointer=InMemorySaver(),
+        interrupt_before=["tools"],
+    )
+    agent.invoke(GO, CONFIG)
+    assert "__interrupt__" in agent.invoke(Command(resume={"type": "approve"}), CONFIG)
+    assert tools.ran == []
+    answers(agent, {"type": "approve"})
+    assert tools.amounts == [5]
+
+
+def test_an_answer_to_one_question_is_no_answer_to_another_of_the_thread() -> None:
+    tools, signed_in = Toolbox(), list[WebUser]()
+    approvals = Approvals(ApprovalController(mode="defer"), answered_by=lambda _: signed_in[0] if signed_in else None)
+    calls: list[Response] = [[Call("pay", {"amount": 1}, "a"), Call("pay", {"amount": 2}, "b")], "done"]
+    agent: Any = create_agent(
+        model_of(calls), [as_tool(tools.pay())], middleware=[approvals], checkpointer=InMemorySaver()
+    )
+    one, two = agent.invoke(GO, CONFIG)["__interrupt__"]
+    agent.invoke(Command(resume={one.id: {"type": "approve"}}), CONFIG)
+    signed_in.append(ANN)
+    agent.invoke(Command(resume={two.id: {"type": "reject"}}), CONFIG)
+    assert tools.ran == []
+
+
 async def test_an_answer_in_a_front_end_never_reaches_another_call_of_the_same_task() -> None:
     tools, controller, second_has_asked = Toolbox(), ApprovalController(mode="defer"), asyncio.Event()
     approvals, second_has_asked_twice = Approvals(controller, answered_by=lambda _: ANN), asyncio.Event()
