@@ -83,6 +83,7 @@ def test_an_answer_in_a_front_end_counts_for_nothing_unless_the_host_says_whose_
         ({"type": "approve"}, [5]),
         ({"decisions": [{"type": "approve"}]}, [5]),
         ([{"type": "accept", "args": None}], [5]),
+        ([{"type": "accept", "args": {"action": "pay", "args": {"amount": 5, "to": "bob"}}}], [5]),
         ({"type": "edit", "edited_action": {"name": "pay", "args": {"amount": 3}}}, [3]),
         ([{"type": "edit", "args": {"action": "pay", "args": {"amount": 3}}}], [3]),
         ({"type": "reject", "message": "too much"}, []),
@@ -104,6 +105,8 @@ def test_an_answer_of_a_person_whom_the_host_names_counts(answer: object, amount
     "answer",
     [
         {"type": "edit", "edited_action": {"name": "wipe", "args": {"amount": 3}}},
+        [{"type": "accept", "args": {"action": "pay", "args": {"amount": 9, "to": "bob"}}}],
+        [{"type": "accept", "args": {"action": "wipe", "args": {"amount": 5, "to": "bob"}}}],
         {"type": "edit", "edited_action": {"name": "pay"}},
         {"decisions": [{"type": "approve"}, {"type": "approve"}]},
         {"decisions": []},

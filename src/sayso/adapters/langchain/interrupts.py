@@ -211,7 +211,7 @@ def to_decision(answer: object, request: ApprovalRequest) -> ApprovalDecision | 
     said = cast("Mapping[str, Any]", answer)
     match said.get("type"):
         case "approve" | "accept":
-            return ApprovalDecision(approved=True)
+            return ApprovalDecision(approved=True) if _is_as_shown(said.get("args"), request) else None
         case "reject" | "ignore":
             return ApprovalDecision(approved=False, note=_text(said.get("message")))
         case "response":
@@ -220,6 +220,12 @@ def to_decision(answer: object, request: ApprovalRequest) -> ApprovalDecision | 
             return _edit(said.get("edited_action") or said.get("args"), request)
         case _:
             return None
+
+
+def _is_as_shown(echoed: object, request: ApprovalRequest) -> bool:
+    """Whether what a front end says that it accepts, if it does, is what this question shows."""
+    shown = {"action": request.tool_name, "args": thaw(request.args)}
+    return not isinstance(echoed, Mapping) or dict(cast("Mapping[str, Any]", echoed)) == shown
 
 
 def _edit(edited: object, request: ApprovalRequest) -> ApprovalDecision | None:
