@@ -135,6 +135,7 @@ class nested_call:  # noqa: N801 - reads as a statement: `with nested_call(contr
 
     def __exit__(self, *_: object) -> None:
         call, controller, messages, session = self._tokens
+        self._current.starts.append(True)  # a task that the tool has left running does not start it any more
         if session is not None:
             reset(_SESSION, session)
         reset(_CURRENT_CALL, call)

@@ -1,7 +1,10 @@
 """The parts that all adapters share, each by itself; what they do together, the conformance suite shows."""
 
 import asyncio
+import contextlib
 import contextvars
+import threading
+from collections import UserDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,6 +170,18 @@ def test_a_run_can_end_in_another_context_than_it_began_in() -> None:
     assert context.current_call() is None
 
 
+def test_a_run_begins_once() -> None:
+    steps: list[AuditEntry] = []
+    controller = ApprovalController(mode="auto_deny", policy=Policy(default="none"), hooks=[steps.append])
+    run = run_of(controller, amount=1).begin()
+    with pytest.raises(ApprovalBlocked, match="begun before"):
+        run.begin()
+    run.returned("paid")
+    with pytest.raises(ApprovalBlocked, match="begun before"):
+        run.begin()
+    assert ([each.step for each in steps], context.current_call()) == (["allowed", "returned"], None)
+
+
 def test_a_nested_call_is_in_the_session_of_the_outer_one() -> None:
     gate = Gate(allowing(helper="none"))
     call = build_call("helper", {}, session="thread 7")
@@ -187,6 +202,36 @@ def test_the_approved_tool_starts_once_with_the_approved_arguments() -> None:
             check_start("pay", {"amount": 1})
     with run_of(allowing(pay="none"), amount=1), pytest.raises(ApprovalBlocked, match="were changed"):
         check_start("pay", {"amount": True})
+
+
+def test_of_two_threads_that_start_a_tool_at_the_same_moment_at_most_one_does() -> None:
+    barrier, started = threading.Barrier(2), list[bool]()
+
+    class Slow(UserDict[str, Any]):
+        def keys(self) -> Any:  # both threads are in the middle of the check
+            with contextlib.suppress(threading.BrokenBarrierError):
+                barrier.wait(5)
+            return super().keys()
+
+    def start() -> None:
+        with contextlib.suppress(ApprovalBlocked):
+            check_start("pay", Slow(amount=1))
+            started.append(True)
+
+    with run_of(allowing(pay="none"), amount=1):
+        threads = [threading.Thread(target=contextvars.copy_context().run, args=(start,)) for _ in range(2)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert len(started) <= 1
+
+
+def test_what_a_run_has_left_behind_starts_its_tool_no_more() -> None:
+    with run_of(allowing(pay="none"), amount=1):
+        left = contextvars.copy_context()
+    with pytest.raises(ApprovalBlocked):
+        left.run(check_start, "pay", {"amount": 1})
 
 
 def test_a_tool_that_no_gate_has_seen_starts_only_where_the_policy_lets_it_run() -> None:

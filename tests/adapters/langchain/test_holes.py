@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,17 @@ import pytest
 from deepagents import create_deep_agent
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
+from langchain_core.caches import InMemoryCache
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import Toolbox
 from tests.adapters.langchain.driver import CONFIG, as_tool, model_of
 
-from sayso import ApprovalController, ApprovalDecision, Policy
-from sayso.adapters.langchain import Approvals, guarded_subagents
+from sayso import ApprovalController, ApprovalDecision, ApprovalPending, Policy
+from sayso.adapters.langchain import Approvals, guarded_subagents, resume
 from sayso.core.model import ApprovalRequest
 from sayso.errors import ApprovalBlocked, ConfigurationError
 
@@ -150,3 +152,109 @@ def test_a_tool_that_calls_another_tool_by_hand_does_not_run_what_asks() -> None
     with pytest.raises(ApprovalBlocked):
         agent.invoke(GO)
     assert (tools.names, asked) == (["look"], [])
+
+
+async def test_a_response_from_a_model_s_cache_asks_in_each_thread_though_the_host_names_one_session() -> None:
+    tools, controller = Toolbox(), ApprovalController(mode="defer", session="shop")
+    model = model_of(PAY)
+    model.cache = InMemoryCache()
+    agent: Any = create_agent(
+        model, [as_tool(tools.pay())], middleware=[Approvals(controller)], checkpointer=InMemorySaver()
+    )
+    threads: list[Any] = [{"configurable": {"thread_id": name}} for name in "ab"]
+    stopped = [await agent.ainvoke(GO, thread) for thread in threads]
+    assert len({each["messages"][-1].id for each in stopped}) == 1
+    (mine,), (other,) = (each["__interrupt__"] for each in stopped)
+    await controller.answer(mine.value["sayso_request"], ApprovalDecision(approved=True, who="ann"))
+    with pytest.raises(ApprovalPending):
+        await resume(agent, threads[1], controller=controller)
+    assert (tools.ran, mine.value["sayso_request"] != other.value["sayso_request"]) == ([], True)
+
+
+async def test_a_no_of_another_process_stands_where_the_model_has_made_the_call_in_this_one(tmp_path: Path) -> None:
+    tools, saver, store = Toolbox(), InMemorySaver(), tmp_path / "a.db"
+
+    def agent(controller: ApprovalController, responses: list[Response], **settings: Any) -> Any:
+        return create_agent(
+            model_of(responses),
+            [as_tool(tools.pay())],
+            middleware=[Approvals(controller)],
+            checkpointer=saver,
+            **settings,
+        )
+
+    async with (
+        ApprovalController(mode="defer", store=store, policy=Policy({"pay": "none"})) as loose,
+        ApprovalController(mode="defer", store=store) as strict,
+    ):
+        here, there = agent(loose, PAY, interrupt_before=["tools"]), agent(strict, ["done"])
+        await here.ainvoke(GO, CONFIG)
+        before_the_tools = (await here.aget_state(CONFIG)).config
+        (asked,) = (await there.ainvoke(None, CONFIG))["__interrupt__"]
+        await strict.answer(asked.value["sayso_request"], ApprovalDecision(approved=False, who="ann"))
+        await resume(there, CONFIG, controller=strict)
+        await here.ainvoke(None, before_the_tools)
+    assert tools.ran == []
+
+
+async def test_a_second_resume_that_comes_late_says_no_yes_to_the_tool_s_own_question() -> None:
+    said: list[object] = []
+
+    def confirm() -> str:
+        """Ask a question of the tool's own."""
+        said.append(interrupt("really?"))
+        return "done"
+
+    calls: list[Response] = [[Call("confirm", {})], "done"]
+    controller = ApprovalController(mode="defer")
+    agent: Any = create_agent(
+        model_of(calls),
+        [StructuredTool.from_function(confirm)],
+        middleware=[Approvals(controller)],
+        checkpointer=InMemorySaver(),
+    )
+
+    class Late:
+        """The agent as another worker sees it, which has read the state before this one has gone on."""
+
+        def __init__(self, state: Any) -> None:
+            self._state = state
+
+        async def aget_state(self, _: Any) -> Any:
+            return self._state
+
+        async def ainvoke(self, *args: Any) -> Any:
+            return await agent.ainvoke(*args)
+
+    (asked,) = (await agent.ainvoke(GO, CONFIG))["__interrupt__"]
+    await controller.answer(asked.value["sayso_request"], ApprovalDecision(approved=True, who="ann"))
+    late = Late(await agent.aget_state(CONFIG))
+    await resume(agent, CONFIG, controller=controller)
+    await resume(late, CONFIG, controller=controller)
+    assert not any(said)
+
+
+def test_a_tool_that_starts_on_a_thread_without_the_context_of_its_guarded_call_is_stopped() -> None:
+    tools, (controller, asked) = Toolbox(), person(approved=True, policy=Policy({"helper": "none"}))
+    stopped: list[BaseException] = []
+    inner: Any = create_agent(model_of(PAY), [as_tool(tools.pay())])
+
+    def work(callbacks: Any) -> None:
+        try:
+            inner.invoke(GO, {"callbacks": callbacks})
+        except ApprovalBlocked as error:
+            stopped.append(error)
+
+    def helper(callbacks: Any = None) -> str:
+        """Ask an agent that nobody guards, on another thread."""
+        thread = threading.Thread(target=work, args=(callbacks,))
+        thread.start()
+        thread.join()
+        return "done"
+
+    calls: list[Response] = [[Call("helper", {})], "done"]
+    agent: Any = create_agent(
+        model_of(calls), [StructuredTool.from_function(helper)], middleware=[Approvals(controller)]
+    )
+    agent.invoke(GO)
+    assert (tools.ran, asked, ["copy_context" in str(each) for each in stopped]) == ([], [], [True])

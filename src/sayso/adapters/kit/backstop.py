@@ -41,6 +41,8 @@ def check_start(tool: str, args: Mapping[str, Any] | None) -> None:
         raise ApprovalBlocked(tool, _CHANGED, cause="changed")
     else:
         running.starts.append(True)
+        if len(running.starts) > 1:  # another thread came first, after the look above
+            raise ApprovalBlocked(tool, _TWICE, cause="replayed")
 
 
 def _judge_unguarded(outer: ToolCall, tool: str, args: Mapping[str, Any] | None) -> None:

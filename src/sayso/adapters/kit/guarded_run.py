@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec.structs import replace
 
 from sayso.engine import context
+from sayso.errors import ApprovalBlocked
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,7 +27,7 @@ class GuardedRun:
     which may be called in another task or thread. What ends first counts.
     """
 
-    __slots__ = ("_answered", "_execution", "_nested", "outcome")
+    __slots__ = ("_answered", "_execution", "_nested", "_tool", "_unused", "outcome")
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class GuardedRun:
             messages: the conversation before the call, for what the tool itself asks about.
         """
         self.outcome = outcome
+        self._tool, self._unused = call.tool, [True]
         controller = gate.controller
         ran = call if call.args is outcome.args else replace(call, args=outcome.args)
         self._execution = controller.adapter.execution(call, outcome)
@@ -71,7 +73,15 @@ class GuardedRun:
         self._execution.result = value
 
     def begin(self) -> Self:
-        """Publish the approval to the tool and to the agents inside it."""
+        """Publish the approval to the tool and to the agents inside it.
+
+        Raises:
+            ApprovalBlocked: it has begun before; a call that runs again is decided about again.
+        """
+        try:
+            self._unused.pop()
+        except IndexError:
+            raise ApprovalBlocked(self._tool, "its run has begun before", cause="replayed") from None
         self._execution.begin()
         self._nested.__enter__()
         if self._answered is not None:

@@ -6,6 +6,7 @@ Tests: tests/adapters/langchain/test_conformance.py
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Any, NotRequired, Unpack, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -133,7 +134,9 @@ class Approvals(AgentMiddleware[Any, Any, Any]):
         return _told(run.result, call, outcome)
 
     def _run(self, call: GraphCall, outcome: Approved) -> GuardedRun:
-        return GuardedRun(self._gate, call.call, outcome, marked_as=call.tool.marked_as, messages=call.messages)
+        name = call.tool.marked_as
+        passed = None if name is None else call.tool.arguments.parsed(outcome.args)
+        return GuardedRun(self._gate, call.call, outcome, marked_as=name, passed=passed, messages=call.messages)
 
     def _denied_answer(self, request: ToolCallRequest, outcome: Denied) -> ToolMessage:
         """Return the words for the model in the place of the result."""
@@ -186,9 +189,35 @@ def _approved_request(request: ToolCallRequest, outcome: Approved) -> ToolCallRe
     return request.override(tool_call=cast("Any", {**request.tool_call, "args": thaw(outcome.args)}))
 
 
-def _told(result: Answer, call: GraphCall, outcome: Approved) -> Answer:
-    """Return the result with what a person has edited and noted."""
-    if not isinstance(result, ToolMessage) or not has_feedback(outcome) or not isinstance(result.content, str):
+def _told(result: Any, call: GraphCall, outcome: Approved) -> Any:  # noqa: ANN401 - LangChain's own types
+    """Return the result with what a person has edited and noted, wherever the message for the model is in it."""
+    if not has_feedback(outcome):
         return result
+    if isinstance(result, Command):
+        command = cast("Command[Any]", result)
+        return replace(command, update=_told_update(command.update, call, outcome))
+    if isinstance(result, list):
+        return [_told(each, call, outcome) for each in cast("list[Any]", result)]
+    return _told_message(result, call, outcome)
+
+
+def _told_update(update: Any, call: GraphCall, outcome: Approved) -> Any:  # noqa: ANN401 - LangGraph's own types
+    """Return an update of the state, which is a list of messages or has lists of them."""
+    if isinstance(update, dict):
+        return {
+            name: _told_update(each, call, outcome) if isinstance(each, list) else each
+            for name, each in cast("dict[str, Any]", update).items()
+        }
+    if isinstance(update, list):
+        return [_told_message(each, call, outcome) for each in cast("list[Any]", update)]
+    return update
+
+
+def _told_message(message: Any, call: GraphCall, outcome: Approved) -> Any:  # noqa: ANN401 - LangChain's own types
+    if not isinstance(message, ToolMessage) or message.tool_call_id != call.runtime.tool_call_id:
+        return message
     ran = call_text(call.call.tool, outcome.args)
-    return result.model_copy(update={"content": add_feedback(result.content, outcome, ran)})
+    if isinstance(message.content, str):
+        return message.model_copy(update={"content": add_feedback(message.content, outcome, ran)})
+    said = {"type": "text", "text": add_feedback("see below", outcome, ran)}
+    return message.model_copy(update={"content": [said, *message.content]})

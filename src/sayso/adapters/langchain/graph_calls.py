@@ -16,7 +16,8 @@ from langchain_core.tools import BaseTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from pydantic import BaseModel, ValidationError
 
-from sayso.adapters.kit import Gate, build_call, content_id, fill_defaults, marked_tool, rules_from_schema, schema_hash
+from sayso.adapters.kit import Gate, build_call, content_id, marked_tool, rules_from_schema, schema_hash
+from sayso.adapters.langchain.tool_arguments import ToolArguments, tool_arguments
 from sayso.core.conversation import ConversationMessage, Role, describe_call, describe_result
 from sayso.core.model import Denied, ToolCall
 from sayso.engine import context
@@ -30,10 +31,10 @@ _ROLES: Mapping[type, Role] = {AIMessage: "agent", ToolMessage: "tool"}
 
 @dataclass(frozen=True)
 class ToolFacts:
-    """What is known of a tool: its schema, its rules, and the name under which its function asks by itself."""
+    """What is known of a tool: its arguments, its rules, and the name under which its function asks by itself."""
 
     tool: BaseTool
-    schema: Mapping[str, Any]
+    arguments: ToolArguments
     schema_hash: str
     rules: ToolRules
     marked_as: str | None
@@ -58,7 +59,8 @@ class GraphCall:
 class NewCalls:
     """Calls that a model has just made in this process: nobody can have been asked about one of them before.
 
-    Each is new once. So a task that is entered again, a copy of its thread, and another process look into the store.
+    Each is new once, and in the run of the graph in which the model made it: between two runs, another process may have
+    gone on. So a task that is entered again, a copy of its thread, and another process look into the store.
     """
 
     def __init__(self) -> None:
@@ -78,7 +80,8 @@ class NewCalls:
             self._made.pop((message_id or "", asked.call.call_id))
         except KeyError:
             return False
-        return True
+        # LangGraph has no public name for this; it is set for the tasks with which a run goes on.
+        return not asked.runtime.config.get("configurable", {}).get("__pregel_resuming", False)
 
 
 def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
@@ -86,19 +89,22 @@ def identify(request: ToolCallRequest, gate: Gate) -> GraphCall | Denied:
     wanted, tool = request.tool_call, request.tool
     if tool is None or tool.name != wanted["name"]:
         return Denied(cause="failed", reason=f"there is no tool {wanted['name']!r}")
-    known, messages = tool_facts(tool), _messages_in(request.state)
+    known, messages = tool_facts(tool), _messages_in(request.state, wanted["id"])
     message = _message_with(messages, wanted["id"])
     runtime = cast("Any", request).runtime
     config: Mapping[str, Any] = runtime.config
+    conversation = _conversation(request.state, config)
+    message_id = (message.id or "") if message is not None else ""
     try:
-        args = fill_defaults(wanted["args"], known.schema)
+        args = known.arguments.read(wanted["args"])
         call = build_call(
             tool.name,
             args,
             call_id=wanted["id"] or content_id(tool.name, args),
             agent=config.get("metadata", {}).get("lc_agent_name"),
-            session=gate.session_for(_conversation(request.state, config)),
-            run=(message.id or "") if message is not None else "",
+            session=gate.session_for(conversation),
+            # A model's cache gives a response to several threads with one id, and a session may hold several threads.
+            run=" ".join(filter(None, (conversation, message_id))),
             schema_hash=known.schema_hash,
         )
     except ValueError as error:
@@ -115,25 +121,33 @@ def tool_facts(tool: BaseTool) -> ToolFacts:
     if len(_TOOLS) >= _MOST_TOOLS:
         _TOOLS.clear()
     model: Any = tool.tool_call_schema
-    schema = cast("dict[str, Any]", model if isinstance(model, dict) else model.model_json_schema())
+    is_model = isinstance(model, type) and issubclass(model, BaseModel)
+    schema = cast("dict[str, Any]", model if isinstance(model, dict) else _json_schema(model))
     function = getattr(tool, "coroutine", None) or getattr(tool, "func", None)
-    marked = marked_tool(function)
+    marked, arguments = marked_tool(function), tool_arguments(tool, schema)
     rules = rules_from_schema(
         schema,
         description=tool.description,
         function=function,
-        misfit=None if isinstance(model, dict) else partial(_misfit, model),
+        misfit=partial(_misfit, cast("type[BaseModel]", model), arguments) if is_model else None,
     )
-    _TOOLS[id(tool)] = ToolFacts(tool, schema, schema_hash(schema), rules, marked.name if marked else None)
+    _TOOLS[id(tool)] = ToolFacts(tool, arguments, schema_hash(schema), rules, marked.name if marked else None)
     return _TOOLS[id(tool)]
 
 
-def _misfit(model: type[BaseModel], args: Mapping[str, Any]) -> str | None:
+def _json_schema(model: Any) -> dict[str, Any]:  # noqa: ANN401 - of Pydantic 2 or 1
+    return model.model_json_schema() if issubclass(model, BaseModel) else model.schema()
+
+
+def _misfit(model: type[BaseModel], arguments: ToolArguments, args: Mapping[str, Any]) -> str | None:
     try:
+        arguments.read(args)
         model.model_validate(dict(args))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"the edited arguments do not fit the tool: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except ValueError as error:
+        return f"the edited arguments do not fit the tool: {error}"
     return None
 
 
@@ -144,13 +158,13 @@ def _conversation(state: object, config: Mapping[str, Any]) -> str:
     return kept or (f"langgraph thread {thread}" if thread else "")
 
 
-def _messages_in(state: object) -> Sequence[AnyMessage]:
-    """Return the messages of a state, which is a list of them, a mapping or a record with `messages`."""
-    if isinstance(state, Mapping):
-        state = cast("Mapping[str, Any]", state).get("messages")
-    elif not isinstance(state, list):
-        state = getattr(state, "messages", None)
-    return cast("list[AnyMessage]", state) if isinstance(state, list) else []
+def _messages_in(state: object, call_id: str | None) -> Sequence[AnyMessage]:
+    """Return the messages of a state with that which makes this call: a state may be a list, or have several."""
+    if not isinstance(state, list | Mapping):
+        state = {"messages": getattr(state, "messages", None), **getattr(state, "__dict__", {})}
+    values: list[Any] = [state] if isinstance(state, list) else list(cast("Mapping[str, Any]", state).values())
+    lists = [cast("list[AnyMessage]", each) for each in values if isinstance(each, list)]
+    return next((each for each in lists if _message_with(each, call_id) is not None), ())
 
 
 def _message_with(messages: Sequence[AnyMessage], call_id: str | None) -> AIMessage | None:

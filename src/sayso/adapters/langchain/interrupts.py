@@ -5,6 +5,9 @@ Tests: tests/adapters/langchain/test_conformance.py
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import logging
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -31,11 +34,14 @@ if TYPE_CHECKING:
     from sayso.adapters.langchain.graph_calls import GraphCall
     from sayso.engine.controller import ApprovalController
 
+_LOG = logging.getLogger("sayso")
 _REQUEST = "sayso_request"  # the key of the request's id in the value of an interrupt
 _NO_CHECKPOINTER = (
     "somebody has to be asked about a call, and this graph cannot stop and go on: compile it with a checkpointer and "
     "pass a thread_id, or let it wait: pass approval_callback=… or channels=[…] to `Approvals`"
 )
+_NO_ANSWER = False  # what is resumed with: it means nothing here, and no yes to a tool that a race takes it to
+_SHARED_TASK = "its node runs several calls at once, so it may be meant for another one; answer it by the controller"
 Step = Callable[[], Coroutine[Any, Any, Any]]
 
 
@@ -81,6 +87,7 @@ class Questions:
         call, controller = asked.call, self._gate.controller
         rules, adapter = self._gate.tighten(asked.rules), controller.adapter
         known = None if self.new_calls.take(asked) else (yield partial(adapter.find_request, call))
+        turns = itertools.count()
         if known is None:
             outcome = adapter.decide_fast(call, rules)
             if outcome is not None:
@@ -90,14 +97,15 @@ class Questions:
                 return (yield partial(resume_suspended, call, asked.rules, self._gate))
             return (yield partial(adapter.settle, call, rules, asked=None))
         if known is not None:
-            yield partial(self._accept, known, asked, interrupt(interrupt_value(known)))
+            yield partial(self._accept, known, asked, interrupt(interrupt_value(known)), next(turns))
             if (yield partial(is_suspended, known, call, controller)):
                 return (yield partial(resume_suspended, call, asked.rules, self._gate))
         elif not _can_stop(asked):
             raise ConfigurationError(_NO_CHECKPOINTER)
         outcome = yield partial(adapter.review, call, rules, asked=None)
         while isinstance(outcome, Pending):
-            yield partial(self._accept, outcome.request, asked, interrupt(interrupt_value(outcome.request)))
+            answer = interrupt(interrupt_value(outcome.request))
+            yield partial(self._accept, outcome.request, asked, answer, next(turns), shown=known is not None)
             outcome = yield partial(adapter.review, call, rules, asked=True)
         return outcome
 
@@ -105,12 +113,66 @@ class Questions:
         """End a run that was interrupted inside its tool, so that the same call resumes it."""
         await suspend(run, asked.call, self._gate.controller)
 
-    async def _accept(self, request: ApprovalRequest, asked: GraphCall, answer: object) -> None:
-        """Give the answer that the graph was resumed with to the controller, if the host says whose it is."""
-        user = None if self._answered_by is None or request.status != "open" else self._answered_by(asked.runtime)
+    async def _accept(
+        self, request: ApprovalRequest, asked: GraphCall, answer: object, turn: int, *, shown: bool = True
+    ) -> None:
+        """Give the answer that the graph was resumed with to the controller, if the host says whose it is.
+
+        An answer to a question that nobody was `shown`, since it was opened just now, was meant for another one.
+        """
+        store, mark = self._gate.controller.store, _heard_mark(request, asked)
+        if request.status != "open":
+            if await store.parked(mark) is not None:
+                await store.unpark(mark)
+            return
+        if not await self._is_new(mark, turn):
+            return
+        user = None if self._answered_by is None or not shown else self._answered_by(asked.runtime)
         decision = None if user is None else to_decision(answer, request)
-        if user is not None and decision is not None:
-            await give_answer(self._gate.controller, request, decision, user)
+        if user is None or decision is None:
+            return
+        if not _has_own_task(asked):
+            _LOG.warning("the answer of %s to request %s does not count: %s", user.who, request.id, _SHARED_TASK)
+            return
+        await give_answer(self._gate.controller, request, decision, user)
+        row = await store.get(request.id)
+        if row is None or row.status != "open":
+            await store.unpark(mark)
+
+    async def _is_new(self, mark: str, turn: int) -> bool:
+        """Whether the answer of this turn is heard for the first time, which is noted before it can count.
+
+        LangGraph gives a task that it enters again all answers that it ever got: an earlier one is not of the person
+        who resumes the graph now.
+        """
+        store = self._gate.controller.store
+        heard = await store.parked(mark)
+        if heard is not None and turn < int(heard):
+            return False
+        await store.park(mark, str(turn + 1).encode())
+        return True
+
+
+def _heard_mark(request: ApprovalRequest, asked: GraphCall) -> str:
+    task = str(_metadata(asked).get("langgraph_checkpoint_ns", ""))
+    return f"heard/{request.id}/{hashlib.sha256(task.encode()).hexdigest()[:16]}"
+
+
+def _has_own_task(asked: GraphCall) -> bool:
+    """Whether LangGraph runs the call in a task of its own, as in every agent of `create_agent`.
+
+    It tells the interrupts of a task apart by their order only, and parallel calls of one task come to theirs in any
+    order: one could take the answer to another.
+    """
+    if asked.message is not None and len(asked.message.tool_calls) == 1:
+        return True
+    was_sent = _metadata(asked).get("langgraph_path", ())[:1] == ("__pregel_push",)
+    state = asked.runtime.state  # of an agent; another graph may send a message whole, with all its calls
+    return was_sent and isinstance(state, Mapping) and "sayso_session" in state
+
+
+def _metadata(asked: GraphCall) -> Mapping[str, Any]:
+    return asked.runtime.config.get("metadata", {})
 
 
 def _can_stop(asked: GraphCall) -> bool:
@@ -149,7 +211,7 @@ def to_decision(answer: object, request: ApprovalRequest) -> ApprovalDecision | 
     said = cast("Mapping[str, Any]", answer)
     match said.get("type"):
         case "approve" | "accept":
-            return ApprovalDecision(approved=True)
+            return ApprovalDecision(approved=True) if _is_as_shown(said.get("args"), request) else None
         case "reject" | "ignore":
             return ApprovalDecision(approved=False, note=_text(said.get("message")))
         case "response":
@@ -158,6 +220,12 @@ def to_decision(answer: object, request: ApprovalRequest) -> ApprovalDecision | 
             return _edit(said.get("edited_action") or said.get("args"), request)
         case _:
             return None
+
+
+def _is_as_shown(echoed: object, request: ApprovalRequest) -> bool:
+    """Whether what a front end says that it accepts, if it does, is what this question shows."""
+    shown = {"action": request.tool_name, "args": thaw(request.args)}
+    return not isinstance(echoed, Mapping) or dict(cast("Mapping[str, Any]", echoed)) == shown
 
 
 def _edit(edited: object, request: ApprovalRequest) -> ApprovalDecision | None:
@@ -190,14 +258,14 @@ async def resume(agent: Any, config: Mapping[str, Any], *, controller: ApprovalC
     """
     asked = questions_of(await agent.aget_state(config))
     await require_answers(asked.values(), controller)
-    return await agent.ainvoke(Command(resume=dict.fromkeys(asked, True)), config, **settings)
+    return await agent.ainvoke(Command(resume=dict.fromkeys(asked, _NO_ANSWER)), config, **settings)
 
 
 def resume_sync(agent: Any, config: Mapping[str, Any], *, controller: ApprovalController, **settings: Any) -> Any:  # noqa: ANN401 - LangGraph's own types
     """Do what `resume` does with `agent.invoke`, for synchronous callers and checkpointers."""
     asked = questions_of(agent.get_state(config))
     blocking.run(require_answers, asked.values(), controller)
-    return agent.invoke(Command(resume=dict.fromkeys(asked, True)), config, **settings)
+    return agent.invoke(Command(resume=dict.fromkeys(asked, _NO_ANSWER)), config, **settings)
 
 
 def questions_of(state: Any) -> dict[str, str]:  # noqa: ANN401 - LangGraph's own types

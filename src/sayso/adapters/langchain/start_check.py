@@ -14,6 +14,14 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.context import register_configure_hook
 
 from sayso.adapters.kit import check_start
+from sayso.engine import context
+from sayso.errors import ApprovalBlocked
+
+_HIDDEN = frozenset({"callbacks", "run_manager"})  # arguments of these names LangChain never shows to a callback
+_LOST = (
+    "a guarded call started it on a thread that knows nothing of that call; start the thread with "
+    "`contextvars.copy_context().run`"
+)
 
 
 class StartCheck(BaseCallbackHandler):
@@ -31,7 +39,13 @@ class StartCheck(BaseCallbackHandler):
         **_: Any,  # noqa: ANN401 - LangChain's own
     ) -> None:
         """Check a tool just before it runs, with its arguments but for those that LangChain injects."""
-        check_start(str(serialized.get("name", "")), inputs)
+        name, running = str(serialized.get("name", "")), context.current_call()
+        if running is None or running.call is None:
+            # It was inherited with the callbacks of a guarded call, which did not bring their context along.
+            raise ApprovalBlocked(name, _LOST, cause="unguarded")
+        if inputs is not None and running.call.tool == name:
+            inputs = {**inputs, **{each: value for each, value in running.call.args.items() if each in _HIDDEN}}
+        check_start(name, inputs)
 
 
 _START_CHECK = StartCheck()  # one for all: LangChain adds it only once to what inherits it
