@@ -38,12 +38,7 @@ class ToolArguments:
             _refuse_doubles(list(args.values()), self.inner_aliases)
         absent = {name: each for name, each in self.defaults.items() if name not in args}
         for names in self.aliases:
-            found = sorted(names & args.keys())
-            if len(found) > 1:
-                raise ValueError(
-                    f"{' and '.join(map(repr, found))} name one argument; nobody could know which will run"
-                )
-            if found:
+            if _is_given(names, args):
                 absent = {name: each for name, each in absent.items() if name not in names}
         return {**args, **absent}
 
@@ -85,8 +80,12 @@ def tool_arguments(tool: BaseTool, schema: Mapping[str, Any]) -> ToolArguments:
     return ToolArguments(tool, names, takes_more=takes_more, aliases=aliases, defaults=kept, inner_aliases=inner)
 
 
-def _the_one(names: frozenset[str], args: Mapping[str, Any]) -> bool:
-    """Whether an argument is given, under one of its names."""
+def _is_given(names: frozenset[str], args: Mapping[str, Any]) -> bool:
+    """Whether an argument is given, under one of its names.
+
+    Raises:
+        ValueError: it is given under two.
+    """
     found = sorted(names & args.keys())
     if len(found) > 1:
         raise ValueError(f"{' and '.join(map(repr, found))} name one argument; nobody could know which will run")
@@ -98,7 +97,7 @@ def _refuse_doubles(value: object, aliases: Iterable[frozenset[str]]) -> None:
     inner = value
     if isinstance(value, Mapping):
         for names in aliases:
-            _the_one(names, cast("Mapping[str, Any]", value))
+            _is_given(names, cast("Mapping[str, Any]", value))
         inner = list(cast("Mapping[str, Any]", value).values())
     for each in cast("Iterable[object]", inner if isinstance(inner, list | tuple) else ()):
         _refuse_doubles(each, aliases)
