@@ -406,7 +406,7 @@ def older(arguments: list[str]) -> None:
 
 
 def adapters(arguments: list[str]) -> None:
-    """Run the tests of the frameworks with environments of their own; `adapters langchain`: of one; `--short`: as CI."""
+    """Run the tests of the frameworks with environments of their own; `adapters langchain`: one; `--short`: as CI."""
     names = [each for each in arguments if each in FRAMEWORKS]
     rest = [each for each in arguments if each not in FRAMEWORKS and each not in {"--oldest", "--short"}]
     for framework in (FRAMEWORKS[name] for name in names or FRAMEWORKS):
