@@ -20,7 +20,7 @@ from tests.adapters.conformance.toolbox import Toolbox
 from tests.adapters.langchain.driver import CONFIG, as_tool, model_of
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalPending, Policy
-from sayso.adapters.langchain import Approvals, guarded_subagents, resume
+from sayso.adapters.langchain import Approvals, WebUser, guarded_subagents, resume
 from sayso.core.model import ApprovalRequest
 from sayso.errors import ApprovalBlocked, ConfigurationError
 
@@ -129,6 +129,21 @@ def test_guarded_subagents_ask_the_controller_of_their_parent(*, approved: bool)
     )
     assert agent.invoke(GO)["messages"][-1].text == "done"
     assert (tools.amounts, [each.tool_name for each in asked]) == ([5] if approved else [], ["pay"])
+
+
+@pytest.mark.parametrize("user", [None, WebUser("ann")])
+def test_the_questions_of_a_subagent_are_answered_in_a_front_end_if_the_host_says_by_whom(user: WebUser | None) -> None:
+    tools, controller = Toolbox(), ApprovalController(mode="defer", policy=Policy({"task": "none"}))
+    agent: Any = create_deep_agent(
+        model_of(TASK),
+        [as_tool(tools.pay())],
+        middleware=[Approvals(controller)],
+        subagents=guarded_subagents(answered_by=lambda _: user),
+        checkpointer=InMemorySaver(),
+    )
+    (asked,) = agent.invoke(GO, CONFIG)["__interrupt__"]
+    agent.invoke(Command(resume={asked.id: {"type": "approve"}}), CONFIG)
+    assert tools.amounts == ([5] if user else [])
 
 
 def test_a_compiled_subagent_is_refused_in_one_sentence() -> None:

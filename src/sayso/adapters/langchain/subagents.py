@@ -5,9 +5,10 @@ Tests: tests/adapters/langchain/test_conformance.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from sayso.adapters.kit import WebUser
 from sayso.adapters.langchain.agent_middleware import Approvals
 from sayso.errors import ConfigurationError
 
@@ -19,8 +20,14 @@ _GENERAL_PURPOSE: Mapping[str, Any] = {
 }
 
 
-def guarded_subagents(subagents: Iterable[Mapping[str, Any]] = ()) -> list[Any]:
+def guarded_subagents(
+    subagents: Iterable[Mapping[str, Any]] = (), *, answered_by: Callable[[Any], WebUser | None] | None = None
+) -> list[Any]:
     """Return the subagents for `create_deep_agent(subagents=…)`, guarded, with the `general-purpose` one that it adds.
+
+    Args:
+        subagents: as `create_deep_agent` takes them.
+        answered_by: as for `Approvals`, for the questions of the subagents.
 
     Raises:
         ConfigurationError: a subagent is compiled or runs elsewhere, so it cannot be guarded from outside.
@@ -34,4 +41,4 @@ def guarded_subagents(subagents: Iterable[Mapping[str, Any]] = ()) -> list[Any]:
             )
     if not any(each.get("name") == _GENERAL_PURPOSE["name"] for each in given):
         given.insert(0, dict(_GENERAL_PURPOSE))
-    return [{**each, "middleware": [*each.get("middleware", ()), Approvals()]} for each in given]
+    return [{**each, "middleware": [*each.get("middleware", ()), Approvals(answered_by=answered_by)]} for each in given]
