@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import tarfile
 import tempfile
 from collections.abc import AsyncIterable, Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,11 +20,11 @@ from strands.models import Model
 from strands.session import FileSessionManager
 from strands.tools.mcp import MCPClient
 from strands.types.tools import AgentTool
-from tests.adapters.conformance import Call, Driver, Response, Seen, Tool
+from tests.adapters.conformance import Driver, Response, Seen, Tool
 
 from sayso import ApprovalController
 from sayso.adapters.strands import Approvals, resume
-from sayso.adapters.strands.stages import ExecuteToolStage
+from sayso.adapters.strands.stages import ExecuteToolStage, add_middleware
 
 SESSION = "1"
 
@@ -41,9 +43,8 @@ class ScriptedModel(Model):
     def get_config(self) -> Any:
         return self._config
 
-    async def structured_output(self, output_model: Any, prompt: Any, system_prompt: Any = None, **kwargs: Any) -> Any:
+    def structured_output(self, output_model: Any, prompt: Any, system_prompt: Any = None, **kwargs: Any) -> Any:
         raise NotImplementedError
-        yield {}
 
     async def stream(self, messages: Any, tool_specs: Any = None, *_: Any, **__: Any) -> AsyncIterable[Any]:  # type: ignore[override]
         self.shown.append([each["name"] for each in tool_specs or []])
@@ -58,17 +59,11 @@ def _events(response: Response) -> list[Any]:
     for each in () if isinstance(response, str) else response:
         blocks += [
             {"contentBlockStart": {"start": {"toolUse": {"name": each.tool, "toolUseId": each.id}}}},
-            {"contentBlockDelta": {"delta": {"toolUse": {"input": _json(each)}}}},
+            {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(dict(each.args))}}}},
             {"contentBlockStop": {}},
         ]
     reason = "end_turn" if isinstance(response, str) else "tool_use"
     return [{"messageStart": {"role": "assistant"}}, *blocks, {"messageStop": {"stopReason": reason}}]
-
-
-def _json(call: Call) -> str:
-    import json
-
-    return json.dumps(dict(call.args))
 
 
 def as_tool(given: Tool) -> Any:
@@ -104,10 +99,9 @@ class AgentAsTool(AgentTool):
     def tool_type(self) -> str:
         return self._inner.tool_type
 
-    async def stream(self, tool_use: Any, invocation_state: Any, **kwargs: Any) -> Any:
+    def stream(self, tool_use: Any, invocation_state: Any, **kwargs: Any) -> Any:
         use = {**tool_use, "input": {"input": tool_use["input"]["prompt"]}}
-        async for event in self._inner.stream(use, invocation_state, **kwargs):
-            yield event
+        return self._inner.stream(use, invocation_state, **kwargs)
 
 
 def late_middleware(change: Callable[[dict[str, Any]], None]) -> Callable[[Agent], None]:
@@ -120,7 +114,7 @@ def late_middleware(change: Callable[[dict[str, Any]], None]) -> Callable[[Agent
         async for event in next_stage(stage):
             yield event
 
-    return lambda agent: agent.add_middleware(ExecuteToolStage, meddle)
+    return lambda agent: add_middleware(agent, ExecuteToolStage, meddle)
 
 
 class StrandsDriver(Driver):
@@ -142,7 +136,9 @@ class StrandsDriver(Driver):
         **options: Any,
     ) -> Seen:
         after, mcp = options.pop("after", None), options.pop("mcp", None)
-        return await self._run(responses, tools, [Approvals(controller, **options)], how=how, name=name, after=after, mcp=mcp)
+        return await self._run(
+            responses, tools, [Approvals(controller, **options)], how=how, name=name, after=after, mcp=mcp
+        )
 
     async def bare(self, responses: Sequence[Response], tools: Sequence[Tool], **options: Any) -> Seen:
         return await self._run(responses, tools, [], after=options.get("after"))
@@ -161,8 +157,9 @@ class StrandsDriver(Driver):
         folder = new_folder()
         with ExitStack() as stack:
             if mcp is not None:
-                server = StdioServerParameters(command=mcp[0], args=mcp[1])
-                client = await asyncio.to_thread(stack.enter_context, MCPClient(lambda: stdio_client(server)))
+                server: Any = StdioServerParameters(command=mcp[0], args=mcp[1])
+                transport: Any = partial(stdio_client, server)
+                client = await asyncio.to_thread(stack.enter_context, MCPClient(transport))
                 tools = [*tools, *await asyncio.to_thread(client.list_tools_sync)]
             agent = agent_of(responses, tools, *plugins, name=name, session_manager=session_in(folder))
             if after is not None:
@@ -170,9 +167,8 @@ class StrandsDriver(Driver):
             if how == "sync":
                 return seen(await asyncio.to_thread(agent, "go"), agent, folder)
             if how == "stream":
-                async for event in agent.stream_async("go"):
-                    result = event.get("result")
-                return seen(result, agent, folder)
+                events = [event async for event in agent.stream_async("go")]
+                return seen(events[-1]["result"], agent, folder)
             return seen(await agent.invoke_async("go"), agent, folder)
 
     def agent_tool(

@@ -133,7 +133,7 @@ def _said_before(
         for block in reversed(each["content"]):
             if "toolResult" in block:
                 yield ConversationMessage(role="tool", text=describe_result("", text_of(block["toolResult"])))
-            elif "text" in block and block["text"]:
+            elif block.get("text"):
                 yield ConversationMessage(role=role, text=block["text"])
             elif "toolUse" in block and each is not message:
                 use = block["toolUse"]

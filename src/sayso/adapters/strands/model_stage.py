@@ -73,11 +73,11 @@ def provider_tools(config: object) -> Iterator[tuple[str, str]]:
     """Yield name and type of each tool in the settings of a model: Strands' own tools are never there."""
     if not isinstance(config, Mapping):
         return
-    for key, value in cast("Mapping[object, object]", config).items():
+    for key, value in cast("Mapping[object, Any]", config).items():
         if isinstance(value, list | tuple) and str(key).endswith("tools"):
             yield from (_name_of(each) for each in cast("list[object]", value))
         else:
-            yield from provider_tools(value)
+            yield from provider_tools(cast("object", value))
 
 
 def _name_of(tool: object) -> tuple[str, str]:

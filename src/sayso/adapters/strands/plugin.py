@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from strands import Agent
 from strands.hooks import AgentInitializedEvent, HookOrder
+from strands.multiagent.graph import Graph
+from strands.multiagent.swarm import Swarm
 from strands.plugins import MultiAgentPlugin, Plugin
 
 from sayso.adapters.kit import ControllerSettings, Gate, OnDenied, WebUser, build_controller, check_on_denied
 from sayso.adapters.strands.model_stage import ModelStage
-from sayso.adapters.strands.stages import ExecuteToolStage, InvokeModelStage
+from sayso.adapters.strands.stages import ExecuteToolStage, InvokeModelStage, add_middleware
 from sayso.adapters.strands.stopping import Stops
 from sayso.adapters.strands.tool_stage import ToolStage
 from sayso.errors import ConfigurationError
@@ -35,8 +37,6 @@ class Approvals(Plugin, MultiAgentPlugin):
     Where the controller waits for people, each call waits in place; where it defers, the agent is interrupted, and
     `resume` goes on when the question is answered, perhaps in another process. A graph or a swarm takes it too.
     """
-
-    name = "sayso"
 
     def __init__(
         self,
@@ -63,8 +63,15 @@ class Approvals(Plugin, MultiAgentPlugin):
         model = ModelStage(self._gate)
         stops = Stops(self._gate, answered_by)
         self._model_handler = model.handle
-        tools = ToolStage(self._gate, stops, model, check_on_denied(on_denied), is_guarded=lambda each: each in _GUARDED)
+        tools = ToolStage(
+            self._gate, stops, model, check_on_denied(on_denied), is_guarded=lambda each: each in _GUARDED
+        )
         self._tool_handler = tools.handle
+
+    @property
+    def name(self) -> str:
+        """The name of the plugin, which an agent takes once."""
+        return "sayso"
 
     @property
     def controller(self) -> ApprovalController:
@@ -76,12 +83,14 @@ class Approvals(Plugin, MultiAgentPlugin):
 
         Middleware that is added to the agent later would run behind the decision, so its calls are refused then.
         """
-        if not isinstance(agent, Agent):
-            raise ConfigurationError(f"{agent!r} is not an agent of Strands; a bidirectional or remote one has no middleware")
+        if not isinstance(cast("object", agent), Agent):
+            raise ConfigurationError(
+                f"{agent!r} is not an agent of Strands; a bidirectional or remote one has no middleware"
+            )
         if agent in _GUARDED:
             raise ConfigurationError(f"the agent {agent.name!r} has `Approvals` already; give it one")
-        agent.add_middleware(InvokeModelStage, self._model_handler)
-        agent.add_middleware(ExecuteToolStage, self._tool_handler)
+        add_middleware(agent, InvokeModelStage, self._model_handler)
+        add_middleware(agent, ExecuteToolStage, self._tool_handler)
         _GUARDED.add(agent)
         return agent
 
@@ -96,9 +105,12 @@ class Approvals(Plugin, MultiAgentPlugin):
 
     def init_multi_agent(self, orchestrator: MultiAgentBase) -> None:
         """Guard the agents of a graph or swarm, and of those inside it, that are not guarded yet."""
-        nodes: Mapping[str, Any] = getattr(orchestrator, "nodes", {})
-        for node in nodes.values():
+        if not isinstance(orchestrator, Graph | Swarm):
+            raise ConfigurationError(
+                f"{orchestrator!r} is no agent, graph or swarm of Strands; guard its agents themselves"
+            )
+        for node in orchestrator.nodes.values():
             if not isinstance(node.executor, Agent):
-                self.init_multi_agent(node.executor)
+                self.init_multi_agent(cast("Any", node.executor))
             elif node.executor not in _GUARDED:
                 self.guard(node.executor)

@@ -111,7 +111,7 @@ async def resume(
     Interrupts of others are left as they are.
 
     Args:
-        agent: the agent, graph or swarm, built as the one that was interrupted, with the session manager of its session.
+        agent: the agent, graph or swarm, built as the one that was interrupted, with a session manager of its session.
         interrupts: `result.interrupts` of the run that stopped; left out, those that the agent's state holds. A graph
             and a swarm need them.
         controller: one on the store that holds the questions.
@@ -153,8 +153,8 @@ def questions_of(interrupts: Iterable[Any]) -> dict[str, str]:
     """Return the ids of the interrupts that wait for an answer here, each with that of its request."""
     found: dict[str, str] = {}
     for each in interrupts:
-        given: Mapping[str, Any] = each if isinstance(each, Mapping) else vars(each)
-        reason = given.get("reason")
+        given = cast("Mapping[str, Any]", each if isinstance(each, Mapping) else vars(each))
+        reason: object = given.get("reason")
         if isinstance(reason, Mapping) and _REQUEST in reason:
             found[given["id"]] = str(cast("Mapping[str, Any]", reason)[_REQUEST])
     if not found:

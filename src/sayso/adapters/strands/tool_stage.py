@@ -32,7 +32,7 @@ NextStage = Callable[[ExecuteToolContext], AsyncGenerator[TypedEvent, None]]
 # Whether the running tool passes on the interrupts of an agent inside it; a function that runs one does not.
 _PASSES_INTERRUPTS: ContextVar[bool] = ContextVar("sayso_strands_passes_interrupts", default=False)
 _NOT_LAST = (
-    "another middleware was added to this agent after `Approvals`, so it could change what runs; add it by a plugin, or "
+    "another middleware was added to this agent after `Approvals`, and could change what runs; add it by a plugin, or "
     "before `Approvals(…).guard(agent)`"
 )
 _UNGUARDED = "the agent behind it has no `Approvals`; build it with `plugins=[Approvals()]`"
@@ -113,7 +113,9 @@ class ToolStage:
             return Denied(cause="withdrawn", reason=_CANCELLED)
         return outcome
 
-    async def _run(self, asked: AgentCall, outcome: Approved, next_stage: NextStage) -> AsyncGenerator[TypedEvent, None]:
+    async def _run(
+        self, asked: AgentCall, outcome: Approved, next_stage: NextStage
+    ) -> AsyncGenerator[TypedEvent, None]:
         run = GuardedRun(self._gate, asked.call, outcome, marked_as=asked.tool.marked_as, messages=asked.messages)
         result: ToolResultEvent | None = None
         with run, _passing_interrupts(asked.stage):
@@ -156,7 +158,8 @@ class ToolStage:
 def is_last(agent: Any, handler: object) -> bool:  # noqa: ANN401 - Strands' own type of a local agent
     """Whether a middleware is the innermost round the tools of an agent."""
     # Strands tells by no public name which middleware an agent has; one that is added later could do as it likes.
-    handlers: list[Any] = agent._middleware_registry._handlers.get(ExecuteToolStage, [])
+    registry = agent._middleware_registry  # noqa: SLF001 - see above
+    handlers: list[Any] = registry._handlers.get(ExecuteToolStage, [])  # noqa: SLF001 - see above
     wrapping = [each.handler for each in handlers if each.phase == "wrap"]
     return bool(wrapping) and wrapping[-1] == handler
 
