@@ -85,7 +85,7 @@ class Approvals(Plugin, MultiAgentPlugin):
         """
         if not isinstance(cast("object", agent), Agent):
             raise ConfigurationError(
-                f"{agent!r} is not an agent of Strands; a bidirectional or remote one has no middleware"
+                f"{agent!r} is no agent of Strands with middleware, such as a bidirectional or remote one"
             )
         if agent in _GUARDED:
             raise ConfigurationError(f"the agent {agent.name!r} has `Approvals` already; give it one")

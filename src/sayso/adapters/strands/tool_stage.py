@@ -97,7 +97,7 @@ class ToolStage:
             async for event in next_stage(stage):
                 yield event
             return
-        asked = refusal or identify(stage, self._gate)
+        asked = identify(stage, self._gate) if refusal is None else refusal
         outcome = asked if isinstance(asked, Denied) else await self._decide(asked)
         if isinstance(asked, Denied) or isinstance(outcome, Denied):
             yield self._denied_event(stage, cast("Denied", outcome))
