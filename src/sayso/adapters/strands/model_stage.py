@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sayso.adapters.strands.stages import ExecuteToolContext
 
 NextStage = Callable[[InvokeModelContext], AsyncGenerator[TypedEvent, None]]
-_ERROR = "sayso_denied"  # the key of an error in the state of a run, which ends with it
 
 
 class ModelStage:
@@ -33,7 +32,7 @@ class ModelStage:
 
     async def handle(self, stage: InvokeModelContext, next_stage: NextStage) -> AsyncGenerator[TypedEvent, None]:
         """Ask the model, which is shown what it may call."""
-        error = stage.invocation_state.pop(_ERROR, None)
+        error = stage.invocation_state.pop(_error_key(stage.agent), None)
         if error is not None:
             raise error
         self._check_provider_tools(stage.model)
@@ -58,7 +57,7 @@ class ModelStage:
 
         What a middleware round a tool raises, Strands tells to the model, and goes on.
         """
-        stage.invocation_state.setdefault(_ERROR, error)
+        stage.invocation_state.setdefault(_error_key(stage.agent), error)
 
     def _check_provider_tools(self, model: Any) -> None:  # noqa: ANN401 - Strands' own type
         for name, kind in provider_tools(cast("object", model.get_config())):
@@ -67,6 +66,11 @@ class ModelStage:
                     f"the model has the tool {name!r}, which runs at its provider, where nobody can be asked; allow it "
                     f"by the rule {name}: none, or take it out of the model's settings"
                 )
+
+
+def _error_key(agent: object) -> str:
+    """Return the key of the error with which the run of an agent ends; the agents of a graph share their state."""
+    return f"sayso_denied:{id(agent)}"
 
 
 def provider_tools(config: object) -> Iterator[tuple[str, str]]:
@@ -87,4 +91,6 @@ def _name_of(tool: object) -> tuple[str, str]:
     else:
         given = {name: value for name, value in vars(tool).items() if value is not None}
     kind = str(given.get("type") or next(iter(given), "unknown"))
-    return str(given.get("name") or kind), kind
+    inner = given.get(kind)  # such as {"systemTool": {"name": "web_search"}}
+    named = cast("Mapping[str, object]", inner) if isinstance(inner, Mapping) else given
+    return str(named.get("name") or kind), kind

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from strands import Agent
-from strands.hooks import AgentInitializedEvent, HookOrder
+from strands.hooks import AgentInitializedEvent, BeforeNodeCallEvent, HookOrder
 from strands.multiagent.graph import Graph
 from strands.multiagent.swarm import Swarm
 from strands.plugins import MultiAgentPlugin, Plugin
@@ -62,6 +62,7 @@ class Approvals(Plugin, MultiAgentPlugin):
         self._gate = Gate(build_controller(controller, settings))
         model = ModelStage(self._gate)
         stops = Stops(self._gate, answered_by)
+        self._guarded_orchestrators: weakref.WeakSet[MultiAgentBase] = weakref.WeakSet()
         self._model_handler = model.handle
         tools = ToolStage(
             self._gate, stops, model, check_on_denied(on_denied), is_guarded=lambda each: each in _GUARDED
@@ -104,13 +105,14 @@ class Approvals(Plugin, MultiAgentPlugin):
         self.guard(event.agent)
 
     def init_multi_agent(self, orchestrator: MultiAgentBase) -> None:
-        """Guard the agents of a graph or swarm, and of those inside it, that are not guarded yet."""
-        if not isinstance(orchestrator, Graph | Swarm):
-            raise ConfigurationError(
-                f"{orchestrator!r} is no agent, graph or swarm of Strands; guard its agents themselves"
-            )
-        for node in orchestrator.nodes.values():
-            if not isinstance(node.executor, Agent):
-                self.init_multi_agent(cast("Any", node.executor))
-            elif node.executor not in _GUARDED:
-                self.guard(node.executor)
+        """Guard the agents of a graph or swarm, and of those inside it, that are not guarded when they are called."""
+        self._guarded_orchestrators.add(orchestrator)
+        cast("Any", orchestrator).add_hook(self._guard_node, BeforeNodeCallEvent)
+
+    def _guard_node(self, event: BeforeNodeCallEvent) -> None:
+        executor: Any = cast("Graph | Swarm", event.source).nodes[event.node_id].executor
+        if isinstance(executor, Graph | Swarm):
+            if executor not in self._guarded_orchestrators:
+                self.init_multi_agent(executor)
+        elif executor not in _GUARDED:
+            self.guard(executor)
