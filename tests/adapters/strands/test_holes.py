@@ -10,6 +10,7 @@ import pytest
 from strands import Agent
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.plugins import Plugin
+from strands.types.exceptions import EventLoopException
 from strands.vended_interventions.hitl import HumanInTheLoop
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import NO, YES, Toolbox
@@ -298,9 +299,23 @@ def test_an_agent_in_a_tool_that_nobody_guards_runs_in_strands_and_is_refused_he
     assert tools.amounts == [5]
     tools, (controller, asked) = Toolbox(), person(policy=Policy(default="none"))
     agent = agent_of(NESTED, [AgentAsTool(agent_of(PAY, [tools.pay()]), "helper")], Approvals(controller))
+    with pytest.raises(ConfigurationError, match="'helper' is an agent without `Approvals`"):
+        agent("go")
+    assert (tools.ran, asked) == ([], [])
+
+
+def test_an_agent_that_a_hook_chooses_is_refused_unless_it_is_guarded() -> None:
+    tools, (controller, asked) = Toolbox(), person(policy=Policy(default="none"))
+    helper = AgentAsTool(agent_of(PAY, [tools.pay()]), "helper")
+    agent = agent_of([[Call("look", {"what": "x"})], "done"], [tools.look()], Approvals(controller))
+
+    def choose(event: BeforeToolCallEvent) -> None:
+        event.selected_tool = helper
+
+    agent.add_hook(choose, BeforeToolCallEvent)
     agent("go")
     assert (tools.ran, asked) == ([], [])
-    assert "plugins=[Approvals()]" in told(agent)
+    assert "an agent without `Approvals`" in told(agent)
 
 
 async def twice(stage: Any, next_stage: Any) -> Any:
@@ -319,7 +334,17 @@ def test_a_middleware_behind_approvals_could_run_a_tool_twice_and_is_refused() -
     tools, (controller, asked) = Toolbox(), person()
     agent = guarded(tools, new_folder(), controller)
     add_middleware(agent, ExecuteToolStage, twice)
-    agent("go")
+    with pytest.raises(ConfigurationError, match="another middleware was added"):
+        agent("go")
+    assert (tools.ran, asked) == ([], [])
+
+
+def test_a_middleware_that_a_hook_adds_behind_approvals_in_the_middle_of_a_run_is_refused() -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    agent = guarded(tools, new_folder(), controller)
+    agent.add_hook(lambda event: add_middleware(agent, ExecuteToolStage, twice), BeforeToolCallEvent)
+    with pytest.raises(EventLoopException, match="another middleware was added"):
+        agent("go")
     assert (tools.ran, asked) == ([], [])
     assert "another middleware was added" in told(agent)
 
@@ -370,7 +395,7 @@ def test_a_middleware_that_hides_itself_from_approvals_is_stopped_at_the_start_o
             async for event in next_stage(stage):
                 yield event
 
-    add_middleware(agent, ExecuteToolStage, to_9000_then_twice)
+    agent.add_hook(lambda _: add_middleware(agent, ExecuteToolStage, to_9000_then_twice), BeforeToolCallEvent)
     agent("go")
     assert tools.amounts == [5]
 

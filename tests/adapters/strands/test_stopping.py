@@ -118,6 +118,23 @@ def test_the_host_finds_the_person_in_the_state_of_the_run() -> None:
     assert tools.amounts == [5]
 
 
+def test_an_earlier_answer_of_somebody_else_is_not_taken_for_that_of_the_next_person() -> None:
+    tools, controller = Toolbox(), ApprovalController(mode="defer")
+    approvals = Approvals(controller, answered_by=lambda state: ANN if state.get("user") == "ann" else None)
+    calls: list[Response] = [[Call("pay", {"amount": 1}, "c1"), Call("pay", {"amount": 2}, "c2")], "done"]
+    agent = agent_of(calls, [tools.pay()], approvals)
+    agent("go")
+    result = agent(yes_to_all(agent), invocation_state={"user": "mallory"})
+    (second,) = [each for each in list(result.interrupts or []) if each.reason["tool_use_id"] == "c2"]
+    no: Any = [{"interruptResponse": {"interruptId": second.id, "response": "n"}}]
+    result = agent(no, invocation_state={"user": "ann"})
+    assert (tools.ran, result.stop_reason) == ([], "interrupt")
+    (first,) = list(result.interrupts or [])
+    yes: Any = [{"interruptResponse": {"interruptId": first.id, "response": "y"}}]
+    agent(yes, invocation_state={"user": "ann"})
+    assert tools.amounts == [1]
+
+
 def test_resume_is_no_answer_though_the_host_names_somebody() -> None:
     tools = Toolbox()
     agent, controller = deferring(tools, answered_by=lambda _: ANN)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sayso.adapters.kit import Gate
 from sayso.adapters.strands.agent_calls import calls_of
+from sayso.adapters.strands.guarded_agents import check_agent
 from sayso.adapters.strands.stages import InvokeModelContext, ModelStopReason, TypedEvent
 from sayso.errors import ConfigurationError
 
@@ -35,6 +36,7 @@ class ModelStage:
         error = stage.invocation_state.pop(_error_key(stage.agent), None)
         if error is not None:
             raise error
+        check_agent(stage.agent)
         self._check_provider_tools(stage.model)
         self._gate.know_tools([each["name"] for each in stage.tool_specs])
         shown = [each for each in stage.tool_specs if not self._gate.hides(each["name"])]

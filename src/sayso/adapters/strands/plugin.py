@@ -16,6 +16,7 @@ from strands.multiagent.swarm import Swarm
 from strands.plugins import MultiAgentPlugin, Plugin
 
 from sayso.adapters.kit import ControllerSettings, Gate, OnDenied, WebUser, build_controller, check_on_denied
+from sayso.adapters.strands.guarded_agents import add_guarded, is_guarded
 from sayso.adapters.strands.model_stage import ModelStage
 from sayso.adapters.strands.stages import ExecuteToolStage, InvokeModelStage, add_middleware
 from sayso.adapters.strands.stopping import Stops
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from sayso.engine.controller import ApprovalController
     from sayso.policy.policy import Policy
-
-_GUARDED: weakref.WeakSet[Agent] = weakref.WeakSet()
 
 
 class Approvals(Plugin, MultiAgentPlugin):
@@ -61,13 +60,11 @@ class Approvals(Plugin, MultiAgentPlugin):
         super().__init__()
         self._gate = Gate(build_controller(controller, settings))
         model = ModelStage(self._gate)
-        stops = Stops(self._gate, answered_by)
-        self._guarded_orchestrators: weakref.WeakSet[MultiAgentBase] = weakref.WeakSet()
         self._model_handler = model.handle
-        tools = ToolStage(
-            self._gate, stops, model, check_on_denied(on_denied), is_guarded=lambda each: each in _GUARDED
-        )
-        self._tool_handler = tools.handle
+        self._tool_handler = ToolStage(
+            self._gate, Stops(self._gate, answered_by), model, check_on_denied(on_denied)
+        ).handle
+        self._guarded_orchestrators: weakref.WeakSet[MultiAgentBase] = weakref.WeakSet()
 
     @property
     def name(self) -> str:
@@ -88,11 +85,11 @@ class Approvals(Plugin, MultiAgentPlugin):
             raise ConfigurationError(
                 f"{agent!r} is no agent of Strands with middleware, such as a bidirectional or remote one"
             )
-        if agent in _GUARDED:
+        if is_guarded(agent):
             raise ConfigurationError(f"the agent {agent.name!r} has `Approvals` already; give it one")
         add_middleware(agent, InvokeModelStage, self._model_handler)
         add_middleware(agent, ExecuteToolStage, self._tool_handler)
-        _GUARDED.add(agent)
+        add_guarded(agent, self._tool_handler)
         return agent
 
     # Hooks of Strands.
@@ -114,5 +111,5 @@ class Approvals(Plugin, MultiAgentPlugin):
         if isinstance(executor, Graph | Swarm):
             if executor not in self._guarded_orchestrators:
                 self.init_multi_agent(executor)
-        elif executor not in _GUARDED:
+        elif not is_guarded(executor):
             self.guard(executor)

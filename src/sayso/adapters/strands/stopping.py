@@ -62,11 +62,19 @@ class Stops:
         What an interrupt was resumed with stays. So a question that is still open is asked under another name.
         """
         name = f"sayso:{request.id}:{turn}"
-        said = asked.stage.interrupt(name, reason=interrupt_reason(request)).response
+        asked.stage.interrupt(name, reason=interrupt_reason(request))
         user = None if self._answered_by is None else self._answered_by(asked.stage.invocation_state)
-        decision = None if user is None else to_decision(said)
+        decision = None if user is None else to_decision(said_now(asked.stage.agent, name))
         if user is not None and decision is not None:
             await give_answer(self._gate.controller, request, decision, user)
+
+
+def said_now(agent: Any, name: str) -> object:  # noqa: ANN401 - Strands' own type of a local agent
+    """Return what this very run was resumed with for an interrupt: an earlier answer was perhaps another person's."""
+    state = agent.take_snapshot(include=["interrupt_state"]).data["interrupt_state"]
+    named = {each["id"] for each in state["interrupts"].values() if each["name"] == name}
+    said = [each["interruptResponse"] for each in state["context"].get("responses", ())]
+    return next((each["response"] for each in said if each["interruptId"] in named), None)
 
 
 def interrupt_reason(request: ApprovalRequest) -> dict[str, Any]:

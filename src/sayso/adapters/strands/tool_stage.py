@@ -11,14 +11,14 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
-from strands import Agent
 from strands.interrupt import InterruptException
 from strands.tools.structured_output.structured_output_tool import StructuredOutputTool
 from strands.types.tools import AgentTool, ToolResult, ToolUse
 
 from sayso.adapters.kit import Gate, GuardedRun, OnDenied, add_feedback, call_text, check_start, has_feedback, suspend
 from sayso.adapters.strands.agent_calls import AgentCall, identify, text_of
-from sayso.adapters.strands.stages import ExecuteToolContext, ExecuteToolStage, ToolResultEvent, TypedEvent
+from sayso.adapters.strands.guarded_agents import check_agent, check_agent_tool
+from sayso.adapters.strands.stages import ExecuteToolContext, ToolResultEvent, TypedEvent
 from sayso.core.canonical import thaw
 from sayso.core.model import Approved, Denied
 from sayso.engine import context
@@ -31,11 +31,6 @@ NextStage = Callable[[ExecuteToolContext], AsyncGenerator[TypedEvent, None]]
 
 # Whether the running tool passes on the interrupts of an agent inside it; a function that runs one does not.
 _PASSES_INTERRUPTS: ContextVar[bool] = ContextVar("sayso_strands_passes_interrupts", default=False)
-_NOT_LAST = (
-    "another middleware was added to this agent after `Approvals`, and could change what runs; add it by a plugin, or "
-    "before `Approvals(…).guard(agent)`"
-)
-_UNGUARDED = "the agent behind it has no `Approvals`; build it with `plugins=[Approvals()]`"
 _CANCELLED = "the agent was cancelled"
 
 
@@ -75,29 +70,21 @@ class CheckedTool(AgentTool):
 class ToolStage:
     """Strands' middleware for `ExecuteToolStage`, which has to be the last one that is added."""
 
-    def __init__(
-        self,
-        gate: Gate,
-        stops: Stops,
-        model: ModelStage,
-        on_denied: OnDenied,
-        *,
-        is_guarded: Callable[[Agent], bool],
-    ) -> None:
+    def __init__(self, gate: Gate, stops: Stops, model: ModelStage, on_denied: OnDenied) -> None:
         self._gate = gate
         self._stops = stops
         self._model = model
         self._on_denied = on_denied
-        self._is_guarded = is_guarded
 
     async def handle(self, stage: ExecuteToolContext, next_stage: NextStage) -> AsyncGenerator[TypedEvent, None]:
         """Decide about a call, and run it if it is approved."""
-        refusal = self._refusal(stage)
-        if refusal is None and isinstance(stage.tool, StructuredOutputTool):  # checks the last answer, and does nothing
+        check_agent(stage.agent)
+        check_agent_tool(stage.tool)  # which a hook may have chosen, though the agent has it not
+        if type(stage.tool) is StructuredOutputTool:  # it checks the model's last answer, and does nothing
             async for event in next_stage(stage):
                 yield event
             return
-        asked = identify(stage, self._gate) if refusal is None else refusal
+        asked = identify(stage, self._gate)
         outcome = asked if isinstance(asked, Denied) else await self._decide(asked)
         if isinstance(asked, Denied) or isinstance(outcome, Denied):
             yield self._denied_event(stage, cast("Denied", outcome))
@@ -137,31 +124,12 @@ class ToolStage:
         if result is not None:
             yield _told(result, asked, outcome)
 
-    def _refusal(self, stage: ExecuteToolContext) -> Denied | None:
-        """Return why nothing that is called in this stage can be run safely."""
-        if not is_last(stage.agent, self.handle):
-            return Denied(cause="blocked", reason=_NOT_LAST)
-        if stage.tool is not None and stage.tool.tool_type == "agent":
-            inner = cast("Any", stage.tool).agent  # public in Strands' adapter for agents as tools, whose class is not
-            if not self._is_guarded(inner):
-                return Denied(cause="blocked", reason=_UNGUARDED)
-        return None
-
     def _denied_event(self, stage: ExecuteToolContext, outcome: Denied) -> ToolResultEvent:
         """Return the words for the model in the place of the result."""
         if self._on_denied == "raise" and outcome.cause != "failed":
             self._model.raise_next(stage, outcome.error(stage.tool_use["name"]))
         content: Any = [{"text": outcome.message}]
         return ToolResultEvent(ToolResult(toolUseId=stage.tool_use["toolUseId"], status="error", content=content))
-
-
-def is_last(agent: Any, handler: object) -> bool:  # noqa: ANN401 - Strands' own type of a local agent
-    """Whether a middleware is the innermost round the tools of an agent."""
-    # Strands tells by no public name which middleware an agent has; one that is added later could do as it likes.
-    registry = agent._middleware_registry  # noqa: SLF001 - see above
-    handlers: list[Any] = registry._handlers.get(ExecuteToolStage, [])  # noqa: SLF001 - see above
-    wrapping = [each.handler for each in handlers if each.phase == "wrap"]
-    return bool(wrapping) and wrapping[-1] == handler
 
 
 @contextlib.contextmanager
