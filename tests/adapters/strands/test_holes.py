@@ -395,7 +395,10 @@ def test_a_middleware_that_hides_itself_from_approvals_is_stopped_at_the_start_o
             async for event in next_stage(stage):
                 yield event
 
-    agent.add_hook(lambda _: add_middleware(agent, ExecuteToolStage, to_9000_then_twice), BeforeToolCallEvent)
+    def add(event: BeforeToolCallEvent) -> None:
+        add_middleware(event.agent, ExecuteToolStage, to_9000_then_twice)
+
+    agent.add_hook(add, BeforeToolCallEvent)
     agent("go")
     assert tools.amounts == [5]
 

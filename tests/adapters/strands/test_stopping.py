@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -236,21 +237,27 @@ def test_a_direct_call_with_what_no_approval_can_be_bound_to_does_not_run() -> N
     assert tools.ran == []
 
 
-async def test_an_agent_inside_a_function_waits_in_place_since_its_stop_would_be_lost() -> None:
+@pytest.mark.parametrize("outermost", ["function", "direct", "function round an agent's tool"])
+async def test_an_agent_whose_stop_would_be_lost_waits_in_place(outermost: str) -> None:
     tools, desk = Toolbox(), Desk()
-    controller = ApprovalController(mode="defer", channels=[desk], policy=Policy({"helper": "none"}))
-    inner = agent_of(PAY, [tools.pay()], Approvals())
+    controller = ApprovalController(mode="defer", channels=[desk], policy=Policy({"*helper": "none"}))
+    inner: Any = agent_of(PAY, [tools.pay()], Approvals(), name="inner")
+    if outermost.endswith("tool"):
+        middle = [[Call("inner_helper", {"prompt": "pay"})], "done"]
+        inner = agent_of(middle, [AgentAsTool(inner, "inner_helper")], Approvals(), name="middle")
 
     async def helper(prompt: str) -> str:
         """Ask the helper."""
         return str(await inner.invoke_async(prompt))
 
-    agent = agent_of([[Call("helper", {"prompt": "pay"})], "done"], [helper], Approvals(controller))
-    run = asyncio.create_task(agent.invoke_async("go"))
+    given = AgentAsTool(inner, "helper") if outermost == "direct" else helper
+    agent = agent_of([[Call("helper", {"prompt": "pay"})], "done"], [given], Approvals(controller), name="outer")
+    start = partial(asyncio.to_thread, agent.tool.helper, prompt="pay")
+    run = asyncio.ensure_future(start() if outermost == "direct" else agent.invoke_async("go"))
     (asked,) = await desk.wait_for(1)
-    assert asked.agent_path == ("Strands Agents", "Strands Agents")
+    assert (asked.agent_path[0], asked.agent_path[-1]) == ("outer", "inner")
     await controller.answer(asked.id, YES)
-    assert str(await run).strip() == "done"
+    assert "done" in str(await run)
     assert tools.amounts == [5]
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NextStage = Callable[[ExecuteToolContext], AsyncGenerator[TypedEvent, None]]
 
-# Whether the running tool passes on the interrupts of an agent inside it; a function that runs one does not.
+# Whether the running tools pass on the interrupts of an agent inside them; a function that runs one does not.
 _PASSES_INTERRUPTS: ContextVar[bool] = ContextVar("sayso_strands_passes_interrupts", default=False)
 _CANCELLED = "the agent was cancelled"
 
@@ -93,9 +93,8 @@ class ToolStage:
             yield event
 
     async def _decide(self, asked: AgentCall) -> Approved | Denied:
-        inline = asked.direct or (context.current_call() is not None and not _PASSES_INTERRUPTS.get())
         with context.messages_from(asked.messages):
-            outcome = await self._stops.decide(asked, is_new=self._model.take(asked), inline=inline)
+            outcome = await self._stops.decide(asked, is_new=self._model.take(asked), inline=not _can_stop(asked))
         if asked.stage.cancel_signal.is_set():  # while somebody was asked
             return Denied(cause="withdrawn", reason=_CANCELLED)
         return outcome
@@ -105,7 +104,7 @@ class ToolStage:
     ) -> AsyncGenerator[TypedEvent, None]:
         run = GuardedRun(self._gate, asked.call, outcome, marked_as=asked.tool.marked_as, messages=asked.messages)
         result: ToolResultEvent | None = None
-        with run, _passing_interrupts(asked.stage):
+        with _passing_interrupts(asked), run:
             try:
                 async for event in next_stage(_approved(asked.stage, outcome)):
                     if isinstance(event, ToolResultEvent):
@@ -132,10 +131,16 @@ class ToolStage:
         return ToolResultEvent(ToolResult(toolUseId=stage.tool_use["toolUseId"], status="error", content=content))
 
 
+def _can_stop(asked: AgentCall) -> bool:
+    """Whether an interrupt of this call reaches the application, which can resume the agent."""
+    return not asked.direct and (context.current_call() is None or _PASSES_INTERRUPTS.get())
+
+
 @contextlib.contextmanager
-def _passing_interrupts(stage: ExecuteToolContext) -> Generator[None]:
-    passes = stage.tool is not None and stage.tool.tool_type == "agent"
-    token = _PASSES_INTERRUPTS.set(passes)
+def _passing_interrupts(asked: AgentCall) -> Generator[None]:
+    """Say to the agents in the block whether they can stop; entered before the call is the current one."""
+    tool = asked.stage.tool
+    token = _PASSES_INTERRUPTS.set(_can_stop(asked) and tool is not None and tool.tool_type == "agent")
     try:
         yield
     finally:
