@@ -167,6 +167,28 @@ async def test_an_agent_that_waits_for_nothing_is_told_apart() -> None:
         await resume(agent, controller=controller)
 
 
+@pytest.mark.parametrize("rule", ["name", "function"])
+async def test_a_refusal_stands_in_the_agent_that_stopped_though_its_rule_changes_its_mind(rule: str) -> None:
+    asks = [True]
+    if rule == "name":
+        verdicts = ({"pay": "required"}, {"pay": "none"})
+        outer = [ApprovalController(mode="defer", policy=Policy(each)) for each in verdicts]
+        outer[1] = ApprovalController(mode="defer", policy=Policy(verdicts[1]), store=outer[0].store)
+    else:
+        outer = [ApprovalController(mode="defer", policy=Policy(needs_approval=lambda _: asks[0]))] * 2
+    tools = Toolbox()
+    agent = agent_of(PAY, [tools.pay()], Approvals())
+    with outer[0].activated():
+        await agent.invoke_async("go")
+    (request,) = await outer[0].pending()
+    await outer[0].answer(request.id, NO)
+    asks[0] = False
+    with outer[1].activated():
+        await resume(agent, controller=outer[1])
+    assert tools.ran == []
+    assert "too much" in told(agent)
+
+
 async def test_strands_own_handler_asks_besides_and_neither_answer_stands_for_the_other() -> None:
     tools, controller = Toolbox(), ApprovalController(mode="defer")
     agent = agent_of(PAY, [tools.pay()], Approvals(controller), interventions=[HumanInTheLoop()])
