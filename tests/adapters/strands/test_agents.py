@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import weakref
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,14 +14,15 @@ from pydantic import BaseModel
 from strands import Agent
 from strands.agent import AgentBase
 from strands.multiagent import GraphBuilder, Swarm
-from strands.tools.executors import SequentialToolExecutor
+from strands.tools.executors import ConcurrentToolExecutor, SequentialToolExecutor
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import NO, YES, Desk, Toolbox
-from tests.adapters.strands.driver import ScriptedModel, agent_of, new_folder, session_in
+from tests.adapters.strands.driver import AgentAsTool, ScriptedModel, agent_of, new_folder, session_in
 
 from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.adapters.strands import Approvals, resume
-from sayso.core.model import ApprovalRequest
+from sayso.core.model import ApprovalRequest, AuditEntry
+from sayso.engine import context
 from sayso.errors import ConfigurationError
 
 PAY: list[Response] = [[Call("pay", {"amount": 5})], "done"]
@@ -231,6 +232,53 @@ async def test_calls_that_are_executed_one_after_another_are_asked_about_one_aft
     await controller.answer((await desk.wait_for(2))[1], YES)
     await run
     assert tools.amounts == [2]
+
+
+@pytest.mark.parametrize("executor", [ConcurrentToolExecutor, SequentialToolExecutor])
+async def test_a_nested_agent_is_under_the_outer_one_whatever_task_asks_for_the_next_event(executor: Any) -> None:
+    tools, (controller, asked) = Toolbox(), person(NO, Policy({"helper": "none"}))
+    loose = Approvals(Policy(default="none"), mode="approve_all")
+    helper = AgentAsTool(agent_of(PAY, [tools.pay()], loose, tool_executor=executor()), "helper")
+    calls: list[Response] = [[Call("helper", {"prompt": "pay"})], "done"]
+    events: Any = agent_of(calls, [helper], Approvals(controller), tool_executor=executor()).stream_async("go")
+    with contextlib.suppress(StopAsyncIteration):
+        while True:  # each in a task of its own, as `asyncio.wait_for` does
+            await asyncio.create_task(events.__anext__())
+    assert (tools.ran, [each.tool_name for each in asked]) == ([], ["pay"])
+
+
+async def test_a_run_that_is_cancelled_ends_its_tool_and_the_audit_tells() -> None:
+    began, ended, steps = asyncio.Event(), list[bool](), list[AuditEntry]()
+
+    async def wait() -> str:
+        """Wait."""
+        began.set()
+        try:
+            return str(await asyncio.Event().wait())
+        finally:
+            ended.append(True)
+
+    controller = ApprovalController(mode="approve_all", hooks=[steps.append])
+    run = asyncio.create_task(agent_of([[Call("wait", {})], "done"], [wait], Approvals(controller)).invoke_async("go"))
+    await began.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await controller.flush()
+    assert (ended, [each.step for each in steps][-1]) == ([True], "raised")
+
+
+async def test_what_a_stream_s_reader_does_between_two_events_is_no_part_of_the_tool() -> None:
+    async def count() -> AsyncIterator[str]:
+        """Count."""
+        yield "one"
+        yield "two"
+
+    calls: list[Response] = [[Call("count", {})], "done"]
+    approvals = Approvals(ApprovalController(mode="approve_all"))
+    agent = agent_of(calls, [count], approvals, tool_executor=SequentialToolExecutor())
+    seen = [context.current_call() async for event in agent.stream_async("go") if "tool_stream_event" in event]
+    assert seen == [None, None]
 
 
 @pytest.mark.parametrize(("decision", "amounts"), [(YES, [5]), (NO, [])])

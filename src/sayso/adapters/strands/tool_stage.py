@@ -17,6 +17,7 @@ from strands.types.tools import AgentTool, ToolResult, ToolUse
 
 from sayso.adapters.kit import Gate, GuardedRun, OnDenied, add_feedback, call_text, check_start, has_feedback, suspend
 from sayso.adapters.strands.agent_calls import AgentCall, identify, text_of
+from sayso.adapters.strands.event_task import in_own_task
 from sayso.adapters.strands.guarded_agents import check_agent, check_agent_tool
 from sayso.adapters.strands.stages import ExecuteToolContext, ToolResultEvent, TypedEvent
 from sayso.core.canonical import thaw
@@ -89,7 +90,7 @@ class ToolStage:
         if isinstance(asked, Denied) or isinstance(outcome, Denied):
             yield self._denied_event(stage, cast("Denied", outcome))
             return
-        async for event in self._run(asked, outcome, next_stage):
+        async for event in in_own_task(self._run(asked, outcome, next_stage)):
             yield event
 
     async def _decide(self, asked: AgentCall) -> Approved | Denied:
