@@ -18,22 +18,13 @@ from strands.tools.executors import ConcurrentToolExecutor, SequentialToolExecut
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import NO, YES, Desk, Toolbox
 from tests.adapters.strands.driver import AgentAsTool, ScriptedModel, agent_of, new_folder, session_in
+from tests.adapters.strands.people import PAY, person
 
 from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.adapters.strands import Approvals, resume
 from sayso.core.model import ApprovalRequest, AuditEntry
 from sayso.engine import context
 from sayso.errors import ConfigurationError
-
-PAY: list[Response] = [[Call("pay", {"amount": 5})], "done"]
-
-
-def person(
-    decision: ApprovalDecision = YES, policy: Policy | None = None
-) -> tuple[ApprovalController, list[ApprovalRequest]]:
-    """Return a controller whose person always gives this answer, and what they were asked."""
-    asked: list[ApprovalRequest] = []
-    return ApprovalController(approval_callback=lambda each: asked.append(each) or decision, policy=policy), asked
 
 
 def graph_of(tools: Toolbox, *plugins: Any, responses: Sequence[Response] = PAY, **settings: Any) -> Any:

@@ -13,6 +13,7 @@ from strands.vended_interventions.hitl import HumanInTheLoop
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import NO, YES, Desk, Toolbox
 from tests.adapters.strands.driver import AgentAsTool, agent_of, new_folder, session_in, yes_to_all
+from tests.adapters.strands.people import PAY, told
 
 from sayso import ApprovalController, ApprovalPending, Policy
 from sayso.adapters.strands import Approvals, WebUser, resume, resume_sync
@@ -20,19 +21,12 @@ from sayso.core.model import AuditEntry
 from sayso.engine import blocking
 from sayso.errors import ConfigurationError
 
-PAY: list[Response] = [[Call("pay", {"amount": 5})], "done"]
 ANN = WebUser("ann")
 
 
 def deferring(tools: Toolbox, **settings: Any) -> tuple[Agent, ApprovalController]:
     controller = ApprovalController(mode="defer")
     return agent_of(PAY, [tools.pay()], Approvals(controller, **settings)), controller
-
-
-def told(agent: Agent) -> str:
-    blocks: list[Any] = [block for message in agent.messages for block in message["content"]]
-    results = [block["toolResult"]["content"] for block in blocks if "toolResult" in block]
-    return " ".join(str(part.get("text")) for content in results for part in content)
 
 
 def test_an_interrupt_has_what_front_ends_show() -> None:
