@@ -101,6 +101,12 @@ def test_a_swarm_with_approvals_asks_about_handoffs_and_calls(
     assert (tools.amounts, [each.tool_name for each in asked]) == (amounts, names)
 
 
+async def test_a_graph_goes_on_only_with_its_interrupts() -> None:
+    controller = ApprovalController(mode="defer")
+    with pytest.raises(ConfigurationError, match=r"pass `result.interrupts`"):
+        await resume(graph_of(Toolbox(), Approvals(controller)), controller=controller)
+
+
 async def test_a_swarm_stops_for_the_answer_and_goes_on() -> None:
     for decision, amounts in ((YES, [5]), (NO, [])):
         tools, controller = Toolbox(), ApprovalController(mode="defer", policy=Policy({"handoff_to_agent": "none"}))

@@ -5,7 +5,6 @@ Tests: tests/adapters/strands/test_conformance.py
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from sayso.core.model import Denied, ToolCall, new_id
 from sayso.engine import context as running
 from sayso.policy.policy import ToolRules
 
-_STATE = "sayso"  # the key of what an agent's state keeps for us
+_STATE = "sayso_session"  # the key of what an agent's state keeps for us
 Message = Mapping[str, Any]
 
 
@@ -32,9 +31,6 @@ class KnownTool:
     schema_hash: str
     rules: ToolRules
     marked_as: str | None
-
-
-_TOOLS: weakref.WeakKeyDictionary[AgentTool, KnownTool] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -77,14 +73,10 @@ def identify(stage: ExecuteToolContext, gate: Gate) -> AgentCall | Denied:
 def _known(tool: AgentTool) -> KnownTool:
     spec: Any = tool.tool_spec
     schema: Mapping[str, Any] = spec["inputSchema"].get("json", spec["inputSchema"])
-    known = _TOOLS.get(tool)
-    if known is None or known.schema != schema:
-        function = getattr(tool, "__wrapped__", None)  # set where `@tool` has made it from a function
-        marked = marked_tool(function)
-        rules = rules_from_schema(schema, description=spec["description"], function=function)
-        known = KnownTool(dict(schema), schema_hash(schema), rules, marked.name if marked else None)
-        _TOOLS[tool] = known
-    return known
+    function = getattr(tool, "__wrapped__", None)  # set where `@tool` has made it from a function
+    marked = marked_tool(function)
+    rules = rules_from_schema(schema, description=spec["description"], function=function)
+    return KnownTool(schema, schema_hash(schema), rules, marked.name if marked else None)
 
 
 def session_of(agent: Any) -> str:  # noqa: ANN401 - Strands' own type of a local agent

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
+from strands import Agent
+
 from sayso.adapters.kit import Gate, WebUser, give_answer, is_suspended, require_answers, resume_suspended
 from sayso.core.canonical import thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending
@@ -153,6 +155,10 @@ def _go_on(asked: Iterable[str]) -> list[Any]:
 
 def interrupts_of(agent: Any) -> list[Any]:  # noqa: ANN401 - Strands' own type
     """Return the interrupts of an agent that nothing was said to yet."""
+    if not isinstance(agent, Agent):
+        raise ConfigurationError(
+            "a graph and a swarm do not tell what they are interrupted for; pass `result.interrupts`"
+        )
     kept = agent.take_snapshot(include=["interrupt_state"]).data["interrupt_state"]["interrupts"]
     return [each for each in kept.values() if each.get("response") is None]
 
