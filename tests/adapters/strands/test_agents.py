@@ -265,6 +265,14 @@ async def test_a_run_that_is_cancelled_ends_its_tool_and_the_audit_tells() -> No
     assert (ended, [each.step for each in steps][-1]) == ([True], "raised")
 
 
+async def test_a_stop_inside_a_tool_closes_all_in_the_tool_s_own_task(caplog: pytest.LogCaptureFixture) -> None:
+    tools, controller = Toolbox(), ApprovalController(mode="defer", policy=Policy({"helper": "none"}))
+    helper = AgentAsTool(agent_of(PAY, [tools.pay()], Approvals()), "helper")
+    agent = agent_of([[Call("helper", {"prompt": "pay"})], "done"], [helper], Approvals(controller))
+    assert (await agent.invoke_async("go")).stop_reason == "interrupt"
+    assert [each.message for each in caplog.records if each.levelname == "ERROR"] == []
+
+
 async def test_what_a_stream_s_reader_does_between_two_events_is_no_part_of_the_tool() -> None:
     async def count() -> AsyncIterator[str]:
         """Count."""

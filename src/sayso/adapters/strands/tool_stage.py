@@ -90,8 +90,9 @@ class ToolStage:
         if isinstance(asked, Denied) or isinstance(outcome, Denied):
             yield self._denied_event(stage, cast("Denied", outcome))
             return
-        async for event in in_own_task(self._run(asked, outcome, next_stage)):
-            yield event
+        async with contextlib.aclosing(in_own_task(self._run(asked, outcome, next_stage))) as events:
+            async for event in events:
+                yield event
 
     async def _decide(self, asked: AgentCall) -> Approved | Denied:
         with context.messages_from(asked.messages):
@@ -107,13 +108,14 @@ class ToolStage:
         result: ToolResultEvent | None = None
         with _passing_interrupts(asked), run:
             try:
-                async for event in next_stage(_approved(asked.stage, outcome)):
-                    if isinstance(event, ToolResultEvent):
-                        result = event
-                        continue
-                    if "tool_interrupt_event" in event:  # an agent inside it has to ask
-                        await suspend(run, asked.call, self._gate.controller)
-                    yield event
+                async with contextlib.aclosing(next_stage(_approved(asked.stage, outcome))) as events:
+                    async for event in events:
+                        if isinstance(event, ToolResultEvent):
+                            result = event
+                            continue
+                        if "tool_interrupt_event" in event:  # an agent inside it has to ask
+                            await suspend(run, asked.call, self._gate.controller)
+                        yield event
             except InterruptException:
                 await suspend(run, asked.call, self._gate.controller)
                 raise
