@@ -6,7 +6,7 @@ Tests: tests/adapters/strands/test_holes.py
 from __future__ import annotations
 
 import weakref
-from typing import Any, cast
+from typing import Any
 
 from strands import Agent
 from strands.types.tools import AgentTool
@@ -22,7 +22,7 @@ def add_guarded(agent: Agent, handler: object) -> None:
     _HANDLERS[agent] = handler
 
 
-def is_guarded(agent: Agent) -> bool:
+def is_guarded(agent: object) -> bool:
     """Whether an agent is behind `Approvals`."""
     return agent in _HANDLERS
 
@@ -53,7 +53,7 @@ def check_agent_tool(tool: AgentTool | None) -> None:
         ConfigurationError: it is not.
     """
     # The adapter for agents as tools tells by public names what it is; the name of its class is not public.
-    if tool is not None and tool.tool_type == "agent" and not is_guarded(cast("Any", tool).agent):
+    if tool is not None and tool.tool_type == "agent" and not is_guarded(getattr(tool, "agent", None)):
         raise ConfigurationError(
             f"the tool {tool.tool_name!r} is an agent without `Approvals`; build it with `plugins=[Approvals()]`"
         )
