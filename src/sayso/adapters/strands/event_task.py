@@ -1,4 +1,4 @@
-"""A task of its own for a stream of events, so that the stream has one context, whoever asks for the next event.
+"""A task of its own for a stream of events, so that the stream has one context at every step.
 
 Tests: tests/adapters/strands/test_agents.py
 """
