@@ -40,7 +40,10 @@ MAIN = sys.modules["__main__"]  # in whose place Streamlit leaves the last app; 
 
 # Frameworks with an environment of their own, where `dev.py adapters` runs their tests and their page: the extra, the
 # folder of the tests, and a module.
-FRAMEWORKS = (("langchain", "langchain", "langchain.agents"),)
+FRAMEWORKS = (
+    ("langchain", "langchain", "langchain.agents"),
+    ("strands", "strands", "strands"),
+)
 
 
 def is_installed(module: str) -> bool:

@@ -341,6 +341,7 @@ FRAMEWORKS = {
             needs=("deepagents", "langchain-mcp-adapters", "langgraph-checkpoint-sqlite>=3"),
             oldest=("langchain==1.2.13",),
         ),
+        Framework("strands", "strands", oldest=("strands-agents==1.59.0",)),
     )
 }
 
