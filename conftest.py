@@ -22,6 +22,8 @@ from sayso import load_policy
 VOCABULARY = "llama-index-core-*/llama_index/core/_static/tiktoken_cache"
 for folder in Path(__file__).parent.joinpath(".tools").glob(VOCABULARY):
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(folder))  # else AdalFlow downloads it; `dev.py test` puts it there
+for name in ("CREWAI_DISABLE_TELEMETRY", "CREWAI_DISABLE_VERSION_CHECK"):
+    os.environ.setdefault(name, "true")  # read when CrewAI is imported: else it talks to its makers
 
 # What nest_asyncio changes, which AdalFlow applies to the whole process; taken down before it can.
 LOOP = asyncio.SelectorEventLoop
@@ -40,7 +42,7 @@ MAIN = sys.modules["__main__"]  # in whose place Streamlit leaves the last app; 
 
 # Frameworks with an environment of their own, where `dev.py adapters` runs their tests and their page: the extra, the
 # folder of the tests, and a module.
-FRAMEWORKS = (("langchain", "langchain", "langchain.agents"),)
+FRAMEWORKS = (("crewai", "crewai", "crewai"), ("langchain", "langchain", "langchain.agents"))
 
 
 def is_installed(module: str) -> bool:
