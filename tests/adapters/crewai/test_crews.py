@@ -1,4 +1,4 @@
-"""Crews and agents behind `Approvals`: both loops, every way to run, tasks, managers, async tools, caches, hosted tools."""
+"""Crews behind `Approvals`: both loops, every way to run, tasks, managers, async tools, caches, hosted tools."""
 
 from __future__ import annotations
 
