@@ -25,7 +25,7 @@ for folder in Path(__file__).parent.joinpath(".tools").glob(VOCABULARY):
 # CrewAI talks to its makers, and keeps what crews said in the user's home; each process of the tests has a place apart.
 CREWAI_HOME = TemporaryDirectory(prefix="sayso-crewai-")
 os.environ["CREWAI_STORAGE_DIR"] = CREWAI_HOME.name
-os.environ.update(CREWAI_DISABLE_TELEMETRY="true", CREWAI_DISABLE_VERSION_CHECK="true")
+os.environ.update(CREWAI_DISABLE_TELEMETRY="true", CREWAI_DISABLE_VERSION_CHECK="true", CREWAI_TRACING_ENABLED="false")
 
 # What nest_asyncio changes, which AdalFlow applies to the whole process; taken down before it can.
 LOOP = asyncio.SelectorEventLoop

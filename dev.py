@@ -337,7 +337,7 @@ FRAMEWORKS = {
             needs=("deepagents", "langchain-mcp-adapters", "langgraph-checkpoint-sqlite>=3"),
             oldest=("langchain==1.2.13",),
         ),
-        Framework("crewai", "crewai", oldest=("crewai==1.15.19",)),
+        Framework("crewai", "crewai", oldest=("crewai==1.15.10",)),
     )
 }
 

@@ -105,6 +105,16 @@ def test_a_refusal_ends_the_run_if_the_owner_says_so(*, native: bool) -> None:
     assert tools.ran == []
 
 
+def test_one_refusal_of_several_ends_the_run_if_the_owner_says_so() -> None:
+    tools = Toolbox()
+    controller, asked = person(approved=False, policy=Policy({"look": "none"}))
+    calls: list[Response] = [[Call("pay", {"amount": 5}), Call("look", {"what": "x"}, "c2")], "done"]
+    crew = Approvals(controller, on_denied="raise").guard(crew_of(model_of(calls), [tools.pay(), tools.look()]))
+    with pytest.raises(HookAborted, match="too much"):
+        crew.kickoff()
+    assert (tools.amounts, len(asked), model_behind(crew).script) == ([], 1, ["done"])
+
+
 @LOOPS
 @pytest.mark.parametrize("way", ["kickoff", "kickoff_async", "akickoff", "stream", "astream", "agents", "for each"])
 @pytest.mark.parametrize("approved", [True, False])
@@ -319,5 +329,3 @@ def test_an_agent_that_nobody_guards_is_left_alone() -> None:
     Approvals(controller).guard(crew_of(model_of(PAY), [Toolbox().pay()]))
     crew_of(model_of(PAY), [tools.pay()]).kickoff()
     assert (tools.amounts, asked) == ([5], [])
-
-

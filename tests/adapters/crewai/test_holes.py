@@ -152,9 +152,7 @@ def office(tools: Toolbox, *, native: bool = True) -> Crew:
     """Return a boss who may only delegate, and a clerk who pays."""
     orders: list[Response] = [[Call("delegate_work_to_coworker", DELEGATE, "d1")], "all done"]
     boss = Agent(role="boss", goal="g", backstory="b", llm=model_of(orders, native=native), allow_delegation=True)
-    clerk = Agent(
-        role="clerk", goal="g", backstory="b", llm=model_of(PAY, native=native), tools=[as_tool(tools.pay())]
-    )
+    clerk = Agent(role="clerk", goal="g", backstory="b", llm=model_of(PAY, native=native), tools=[as_tool(tools.pay())])
     return Crew(agents=[boss, clerk], tasks=[Task(description="see to it", expected_output="x", agent=boss)])
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from crewai.hooks import (
     HookAborted,
@@ -25,13 +25,14 @@ from crewai.hooks import (
     get_hooks,
     register_hook,
 )
+from crewai.tools.tool_failure import ToolExecutionFailedError, ToolFailure, ToolFailureReason, ToolFailureRecord
 
 from sayso.adapters.crewai.crew_calls import CrewCall, identify
 from sayso.adapters.crewai.tool_starts import Permit, grant, guard_structured, name_of, withdraw
 from sayso.adapters.kit import Gate, GuardedRun, OnDenied, add_feedback, call_text, has_feedback, refuse_defer
 from sayso.core.model import Approved, Denied
 from sayso.engine import blocking, context
-from sayso.errors import ApprovalError, ConfigurationError
+from sayso.errors import ConfigurationError
 
 FRAMEWORK = "CrewAI"
 _BINDING = "__sayso_binding__"
@@ -188,8 +189,18 @@ async def _unless_cancelled(decide: Callable[[], Coroutine[Any, Any, Approved | 
             run.get_loop().call_soon_threadsafe(run.remove_done_callback, over)
 
 
+class RefusedCall(HookAborted, ToolExecutionFailedError):
+    """A refusal that ends the run, in the two ways in which releases of CrewAI let a hook or a tool end it."""
+
+    def __init__(self, tool: str, reason: str) -> None:
+        Exception.__init__(self, reason)  # the two have constructors that do not go together
+        self.reason, self.source = reason, "sayso"
+        failure = ToolFailure(message=reason, reason=ToolFailureReason.TOOL_REPORTED)
+        self.record = ToolFailureRecord(tool_name=tool, failure=failure)
+
+
 def _denied_text(outcome: Denied, record: _Record) -> str:
     if record.binding.on_denied == "raise" and outcome.cause != "failed":
-        error = cast("ApprovalError", outcome.error(record.tool))
-        raise HookAborted(str(error), source="sayso") from error
+        error = outcome.error(record.tool)
+        raise RefusedCall(record.tool, str(error)) from error
     return outcome.message
