@@ -48,7 +48,7 @@ def editing(**args: Any) -> tuple[ApprovalController, list[ApprovalRequest]]:
 def test_the_model_is_told_of_a_refusal_and_its_note(*, native: bool) -> None:
     tools, (controller, _) = Toolbox(), person(approved=False)
     crew = Approvals(controller).guard(crew_of(model_of(PAY, native=native), [tools.pay()]))
-    assert (crew.kickoff().raw, tools.ran) == ("done", [])
+    assert (str(crew.kickoff()), tools.ran) == ("done", [])
     assert "Not executed" in model_behind(crew).observed[-1]
     assert "too much" in model_behind(crew).observed[-1]
 
@@ -123,7 +123,10 @@ async def test_every_way_to_run_asks(way: str, *, native: bool, approved: bool) 
     approvals = Approvals(controller)
     agent = agent_of(PAY, [tools.pay()], native=native)
     crew = Crew(agents=[agent], tasks=[Task(description="go", expected_output="x", agent=agent)])
-    approvals.guard(agent if way == "agents" else crew)
+    if way == "agents":
+        approvals.guard(agent)
+    else:
+        approvals.guard(crew)
     if way == "kickoff":
         await asyncio.to_thread(crew.kickoff)
     elif way == "kickoff_async":
@@ -290,17 +293,51 @@ def test_a_crew_inside_a_call_of_another_framework_waits_though_the_controller_d
     assert tools.amounts == [5]
 
 
-async def test_a_cancelled_wait_lets_nothing_run_though_somebody_says_yes_later() -> None:
+@LOOPS
+@pytest.mark.parametrize("way", ["kickoff_async", "akickoff", "agent", "stream"])
+async def test_a_cancelled_run_withdraws_its_question_and_nothing_runs_later(way: str, *, native: bool) -> None:
     tools, desk = Toolbox(), Desk()
     controller = ApprovalController(channels=[desk])
-    crew = Approvals(controller).guard(crew_of(model_of(PAY), [tools.pay()]))
-    run = asyncio.create_task(crew.akickoff())
-    (asked,) = await desk.wait_for(1)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert (await controller.wait(asked.id, timeout=10)).status == "withdrawn"
-    assert (await controller.answer(asked.id, YES)).status == "withdrawn"
+    crew = Approvals(controller).guard(crew_of(model_of(PAY, native=native), [tools.pay()]))
+
+    async def run() -> None:
+        if way == "agent":
+            agent: Any = crew.agents[0]
+            await agent.akickoff("go")
+        elif way == "stream":
+            crew.stream = True
+            streamed: Any = await crew.akickoff()
+            async for _ in streamed:
+                pass
+        else:
+            await getattr(crew, way)()
+
+    asked = asyncio.create_task(desk.wait_for(1))
+
+    async def run_until_asked() -> None:
+        async with asyncio.timeout(None) as limit:
+            asked.add_done_callback(lambda _: limit.reschedule(asyncio.get_running_loop().time()))
+            await run()
+
+    with pytest.raises(TimeoutError):
+        await run_until_asked()  # in this very task, which goes on
+    (request,) = await asked
+    assert (await controller.wait(request.id, timeout=10)).status == "withdrawn"
+    assert (await controller.answer(request.id, YES)).status == "withdrawn"
+    assert tools.ran == []
+
+
+@pytest.mark.parametrize("way", ["kickoff", "akickoff"])
+async def test_the_time_of_an_agent_ends_its_question(way: str) -> None:
+    tools, desk = Toolbox(), Desk()
+    controller = ApprovalController(channels=[desk])
+    agent = agent_of(PAY, [tools.pay()], max_execution_time=1)
+    crew = Crew(agents=[agent], tasks=[Task(description="go", expected_output="x", agent=agent)])
+    Approvals(controller).guard(crew)
+    with pytest.raises(TimeoutError):
+        await (crew.akickoff() if way == "akickoff" else asyncio.to_thread(crew.kickoff))
+    (request,) = await desk.wait_for(1)
+    assert (await controller.wait(request.id, timeout=10)).status == "withdrawn"
     assert tools.ran == []
 
 

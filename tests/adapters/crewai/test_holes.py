@@ -181,23 +181,24 @@ def test_copies_of_a_crew_are_guarded_too() -> None:
     assert (tools.ran, [each.tool_name for each in asked]) == ([], ["delegate_work_to_coworker"] * 2)
 
 
+def two_of_one_name(ran: list[str]) -> list[BaseTool]:
+    """Return two tools that have one name after CrewAI's cleaning; each says that it ran."""
+
+    def account(size: str) -> BaseTool:
+        def pay(amount: int) -> str:
+            ran.append(size)
+            return f"paid {amount}"
+
+        pay.__doc__ = f"Pay from the {size} account."
+        return tool("Pay" if size == "small" else "pay")(pay)
+
+    return [account("small"), account("large")]
+
+
 @LOOPS
 def test_of_two_tools_with_one_name_none_runs_that_was_not_asked_about(*, native: bool) -> None:
     ran, (controller, asked) = list[str](), person()
-
-    @tool("Pay")
-    def small(amount: int) -> str:
-        """Pay from the small account."""
-        ran.append("small")
-        return "paid"
-
-    @tool("pay")
-    def large(amount: int) -> str:
-        """Pay from the large account."""
-        ran.append("large")
-        return "paid"
-
-    Approvals(controller).guard(crew_of(model_of(PAY, native=native), [small, large])).kickoff()
+    Approvals(controller).guard(crew_of(model_of(PAY, native=native), two_of_one_name(ran))).kickoff()
     shown = ["small" if "small" in (each.description or "") else "large" for each in asked]
     assert len(asked) == 1
     assert ran in ([], shown)
@@ -205,21 +206,8 @@ def test_of_two_tools_with_one_name_none_runs_that_was_not_asked_about(*, native
 
 def test_the_text_loop_of_crewai_shows_its_hooks_another_tool_than_it_runs() -> None:
     ran, seen = list[str](), list[str]()
-
-    @tool("Pay")
-    def small(amount: int) -> str:
-        """Pay from the small account."""
-        ran.append("small")
-        return "paid"
-
-    @tool("pay")
-    def large(amount: int) -> str:
-        """Pay from the large account."""
-        ran.append("large")
-        return "paid"
-
     register_before_tool_call_hook(lambda asked: seen.append(asked.tool.description))
-    crew_of(model_of(PAY, native=False), [small, large]).kickoff()
+    crew_of(model_of(PAY, native=False), two_of_one_name(ran)).kickoff()
     assert (ran, "large" in seen[0]) == (["small"], True)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from types import MethodType
 from typing import Any, TypeVar, Unpack, cast
 
 from crewai import Crew
@@ -15,6 +16,7 @@ from crewai.tools import BaseTool
 from crewai.tools.mcp_native_tool import MCPNativeTool
 from crewai.tools.mcp_tool_wrapper import MCPToolWrapper
 
+from sayso.adapters.crewai.crew_runs import tracked
 from sayso.adapters.crewai.tool_hooks import FRAMEWORK, Binding, bind, register_hooks
 from sayso.adapters.crewai.tool_starts import guard_start, name_of
 from sayso.adapters.kit import ControllerSettings, Gate, OnDenied, build_controller, check_on_denied
@@ -79,6 +81,7 @@ class Approvals:
 
     def _guard_crew(self, crew: Crew) -> None:
         bind(crew, self._binding)
+        _track_runs(crew, "kickoff", "kickoff_async", "akickoff")
         _replace_method(crew, "copy", self.guard)  # `kickoff_for_each` runs copies
         agents = [*crew.agents, crew.manager_agent, *(task.agent for task in crew.tasks)]
         for agent in agents:
@@ -89,6 +92,8 @@ class Approvals:
 
     def _guard_agent(self, agent: BaseAgent) -> None:
         bind(agent, self._binding)
+        _track_runs(agent, "kickoff", "kickoff_async", "akickoff")
+        _track_runs(agent, "execute_task", "aexecute_task", seconds=lambda: cast("Any", agent).max_execution_time)
         _replace_method(agent, "copy", self.guard)
         for name in _TOOL_MAKERS:  # CrewAI calls them at each run
             _replace_method(agent, name, self._guarded)
@@ -144,9 +149,17 @@ def _hosted_names(tool: object) -> list[str]:
 
 def _replace_method(target: Crew | BaseAgent, name: str, finish: Callable[[Any], Any]) -> None:
     """Let a method of this one object pass on what it returns through `finish`."""
-    original = getattr(type(target), name)
+    original = MethodType(getattr(type(target), name), target)
 
     def replaced(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - those of CrewAI
-        return finish(original(target, *args, **kwargs))
+        return finish(original(*args, **kwargs))
 
     vars(target)[name] = replaced
+
+
+def _track_runs(target: Crew | BaseAgent, *names: str, seconds: Callable[[], float | None] = lambda: None) -> None:
+    """Let the methods of this one object that run it say when a run is over."""
+    for name in names:
+        method = getattr(type(target), name, None)  # not every agent runs by itself
+        if method is not None:
+            vars(target)[name] = tracked(MethodType(method, target), seconds)

@@ -8,12 +8,10 @@ Tests: tests/adapters/crewai/test_holes.py
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,6 +26,7 @@ from crewai.hooks import (
 from crewai.tools.tool_failure import ToolExecutionFailedError, ToolFailure, ToolFailureReason, ToolFailureRecord
 
 from sayso.adapters.crewai.crew_calls import CrewCall, identify
+from sayso.adapters.crewai.crew_runs import is_over, unless_over
 from sayso.adapters.crewai.tool_starts import Permit, grant, guard_structured, name_of, withdraw
 from sayso.adapters.kit import Gate, GuardedRun, OnDenied, add_feedback, call_text, has_feedback, refuse_defer
 from sayso.core.model import Approved, Denied
@@ -60,7 +59,7 @@ def binding_of(asked: ToolCallHookContext) -> Binding | None:
     """Return what guards a call: its crew, its agent, its tool, or the guarded call around it."""
     original: Any = getattr(asked.tool, "_original_tool", None)
     for each in (asked.crew, asked.agent, original):
-        found = None if each is None else vars(each).get(_BINDING)
+        found = getattr(each, "__dict__", {}).get(_BINDING)
         if found is not None:
             return found
     running = context.current_call()
@@ -68,7 +67,7 @@ def binding_of(asked: ToolCallHookContext) -> Binding | None:
 
 
 @dataclass
-class _Record:
+class _AskedCall:
     """A call between its two hooks, which share nothing but the object that holds the arguments."""
 
     tool_input: dict[str, Any]  # held, so that its id is not reused
@@ -77,9 +76,8 @@ class _Record:
     tool: str
 
 
-_RECORDS: dict[int, _Record] = {}
+_ASKED: dict[int, _AskedCall] = {}
 _REGISTERING = threading.Lock()
-_RUN: ContextVar[asyncio.Task[Any] | None] = ContextVar("sayso_crewai_run", default=None)
 
 
 def register_hooks() -> None:
@@ -88,12 +86,6 @@ def register_hooks() -> None:
         for point, hook in _HOOKS.items():
             if hook not in get_hooks(point):
                 register_hook(point, hook)
-
-
-def note_run(_: object) -> None:
-    """Note the task of a run that begins in an event loop: its cancellation is that of its questions."""
-    if blocking.runs_a_loop():
-        _RUN.set(asyncio.current_task())
 
 
 def before_tool(asked: ToolCallHookContext) -> None:
@@ -105,17 +97,17 @@ def before_tool(asked: ToolCallHookContext) -> None:
         outcome = _decide(asked, binding)
     except Exception as error:  # noqa: BLE001 - whatever it is, CrewAI would run the tool
         outcome = Denied(cause="failed", reason=str(error) or type(error).__name__)
-    _RECORDS[id(asked.tool_input)] = _Record(asked.tool_input, outcome, binding, asked.tool_name)
+    _ASKED[id(asked.tool_input)] = _AskedCall(asked.tool_input, outcome, binding, asked.tool_name)
     if isinstance(outcome, Denied):
         raise HookAborted(outcome.message, source="sayso")
 
 
 def after_tool(asked: ToolCallHookContext) -> str | None:
     """Return the words for the model: why a call did not run, or what a person has edited and noted."""
-    record = _RECORDS.get(id(asked.tool_input))
+    record = _ASKED.get(id(asked.tool_input))
     if record is None or record.tool_input is not asked.tool_input:
         return None
-    del _RECORDS[id(asked.tool_input)]
+    del _ASKED[id(asked.tool_input)]
     if isinstance(record.outcome, Denied):
         return _denied_text(record.outcome, record)
     withdraw(record.outcome)
@@ -126,7 +118,6 @@ def after_tool(asked: ToolCallHookContext) -> str | None:
 
 
 _HOOKS: dict[InterceptionPoint, Callable[[Any], Any]] = {
-    InterceptionPoint.EXECUTION_START: note_run,
     InterceptionPoint.PRE_TOOL_CALL: before_tool,
     InterceptionPoint.POST_TOOL_CALL: after_tool,
 }
@@ -154,39 +145,16 @@ def _decide(asked: ToolCallHookContext, binding: Binding) -> Permit | Denied:
 
 
 def _settle(gate: Gate, asked: CrewCall) -> Approved | Denied:
-    """Wait for the decision in place; if the run is cancelled meanwhile, its question is withdrawn."""
+    """Wait for the decision in place, as long as the run goes on; then the question is withdrawn."""
     if context.outer_controller() is None:
         refuse_defer(gate.controller, FRAMEWORK)
     with context.messages_from(asked.messages):
         adapter, rules = gate.controller.adapter, gate.tighten(asked.tool.rules)
         outcome = adapter.decide_fast(asked.call, rules)
-        if outcome is not None:
-            return outcome
-        try:
-            return blocking.run(_unless_cancelled, partial(adapter.settle, asked.call, rules, inline=True))
-        except CancelledError:
-            return Denied(cause="withdrawn", reason=_ENDED)
-
-
-async def _unless_cancelled(decide: Callable[[], Coroutine[Any, Any, Approved | Denied]]) -> Approved | Denied:
-    """Wait for a decision; cancel it when the task of the run is done, of which CrewAI's threads hear nothing."""
-    run, here = _RUN.get(), asyncio.get_running_loop()
-    if run is None:
-        return await decide()
-    waiting = asyncio.ensure_future(decide())
-
-    def over(_: object) -> None:
-        here.call_soon_threadsafe(waiting.cancel)
-
-    try:
-        run.get_loop().call_soon_threadsafe(run.add_done_callback, over)
-        return await waiting
-    except RuntimeError:  # the loop of the run is closed, and so is the run
-        waiting.cancel()
-        raise
-    finally:
-        with contextlib.suppress(RuntimeError):
-            run.get_loop().call_soon_threadsafe(run.remove_done_callback, over)
+        if outcome is None:
+            with contextlib.suppress(CancelledError, TimeoutError):
+                outcome = blocking.run(unless_over, partial(adapter.settle, asked.call, rules, inline=True))
+    return Denied(cause="withdrawn", reason=_ENDED) if outcome is None or is_over() else outcome
 
 
 class RefusedCall(HookAborted, ToolExecutionFailedError):
@@ -199,7 +167,7 @@ class RefusedCall(HookAborted, ToolExecutionFailedError):
         self.record = ToolFailureRecord(tool_name=tool, failure=failure)
 
 
-def _denied_text(outcome: Denied, record: _Record) -> str:
+def _denied_text(outcome: Denied, record: _AskedCall) -> str:
     if record.binding.on_denied == "raise" and outcome.cause != "failed":
         error = outcome.error(record.tool)
         raise RefusedCall(record.tool, str(error)) from error
