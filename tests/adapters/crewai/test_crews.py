@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from crewai.hooks import HookAborted, clear_all_hooks
 from crewai.llms.providers.openai.completion import OpenAICompletion
 from crewai.mcp import MCPServerStdio
 from crewai.tools import BaseTool, tool
+from pydantic import BaseModel, Field
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.case import SERVER
 from tests.adapters.conformance.toolbox import YES, Desk, Toolbox
@@ -206,6 +208,39 @@ def test_an_async_tool_has_the_name_that_the_model_sees_and_runs_once(*, native:
     crew.kickoff()
     assert ([each.tool_name for each in asked], pay.ran) == (["pay_money"], [5] if approved else [])
     assert not approved or "paid 5" in model_behind(crew).observed[-1]
+
+
+class Transfer(BaseModel):
+    amount: float = Field(alias="the-amount")
+    sender: str = Field(default="bob", alias="from")
+
+
+class TransferTool(BaseTool):
+    name: str = "transfer"
+    description: str = "Transfer money."
+    args_schema: type[BaseModel] = Transfer
+    ran: list[tuple[float, str]]
+
+    def _run(self, amount: float, sender: str) -> str:
+        self.ran.append((amount, sender))
+        return f"paid {amount}"
+
+
+def test_arguments_are_shown_by_the_names_that_the_model_writes() -> None:
+    transfer, (controller, asked) = TransferTool(ran=[]), person()
+    calls: list[Response] = [[Call("transfer", {"the-amount": 5})], "done"]
+    Approvals(controller).guard(crew_of(model_of(calls), [transfer])).kickoff()
+    assert [dict(each.args) for each in asked] == [{"the-amount": 5, "from": "bob"}]
+    assert transfer.ran == [(5, "bob")]
+
+
+@LOOPS
+@pytest.mark.parametrize("written", ["[1]", '"x"', "null", '{"amount": NaN}', '{"amount": 1e400}', '{"to": null}'])
+def test_arguments_that_are_none_run_nothing_and_nobody_is_asked(written: str, *, native: bool) -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    model = model_of([[Call("pay", {"amount": json.loads(written)})], "done"], native=native)
+    Approvals(controller).guard(crew_of(model, [tools.pay()])).kickoff()
+    assert (tools.ran, asked) == ([], [])
 
 
 @LOOPS

@@ -83,15 +83,15 @@ def crew_tool(tool: BaseTool | CrewStructuredTool) -> CrewTool:
         schema,
         description=tool.description,
         function=function,
-        misfit=None if model is None else partial(_misfit, model),
+        misfit=None if model is None else partial(_misfit, model, frozenset(schema.get("properties", ()))),
     )
     _TOOLS[id(tool)] = CrewTool(tool, schema_hash(schema), rules, marked.name if marked else None)
     return _TOOLS[id(tool)]
 
 
-def _misfit(model: type[BaseModel], args: Mapping[str, Any]) -> str | None:
-    unknown = sorted(set(args) - set(model.model_fields))
-    if unknown and model.model_fields and model.model_config.get("extra") != "allow":  # pydantic would drop it silently
+def _misfit(model: type[BaseModel], names: frozenset[str], args: Mapping[str, Any]) -> str | None:
+    unknown = sorted(set(args) - names)
+    if unknown and names and model.model_config.get("extra") != "allow":  # pydantic would drop it silently
         return f"the edited arguments do not fit the tool: there is no {unknown[0]!r}"
     try:
         model.model_validate(dict(args))

@@ -158,8 +158,13 @@ def _replace_method(target: Crew | BaseAgent, name: str, finish: Callable[[Any],
 
 
 def _track_runs(target: Crew | BaseAgent, *names: str, seconds: Callable[[], float | None] = lambda: None) -> None:
-    """Let the methods of this one object that run it say when a run is over."""
+    """Let the methods of this one object that run it say when a run begins, and when it is over."""
+
+    def begin() -> float | None:
+        register_hooks()  # somebody may have cleared them
+        return seconds()
+
     for name in names:
         method = getattr(type(target), name, None)  # not every agent runs by itself
         if method is not None:
-            vars(target)[name] = tracked(MethodType(method, target), seconds)
+            vars(target)[name] = tracked(MethodType(method, target), begin)

@@ -38,16 +38,22 @@ class Permit:
     def __init__(self, tool: BaseTool | CrewStructuredTool, call: ToolCall, outcome: Approved, run: GuardedRun) -> None:
         self.tool = tool
         self.outcome = outcome
-        self.args = plain_args(tool.args_schema, thaw(outcome.args))  # an edit may leave out defaults
+        # Frozen, since hooks behind ours may change what they are given; an edit may leave out defaults.
+        self._approved = freeze(plain_args(tool.args_schema, thaw(outcome.args)))
         self.outer: Permit | None = None  # of the call around this one, in the same context
         self._asked = call.args
         self._run = run
         self._unused = [True]
 
+    @property
+    def args(self) -> dict[str, Any]:
+        """The approved arguments, of which each caller gets a copy."""
+        return thaw(self._approved)
+
     def take(self, args: Mapping[str, Any] | None, name: str) -> GuardedRun:
         """Return the run that the tool starts in, if it gets what was asked about or approved; else raise."""
         given = None if args is None else freeze(args)
-        if given is None or not any(is_same_value(given, known) for known in (freeze(self.args), self._asked)):
+        if given is None or not any(is_same_value(given, known) for known in (self._approved, self._asked)):
             raise ApprovalBlocked(name, _CHANGED, cause="changed")
         if not self._use():
             raise ApprovalBlocked(name, _TWICE, cause="replayed")
@@ -128,9 +134,7 @@ class GuardedFunction:
         """Return the approved arguments as the tool's function takes them, and note that it starts."""
         check_start(self.name, permit.outcome.args)
         schema = self._tool.args_schema
-        if schema is None or not schema.model_fields:
-            return permit.args
-        return schema.model_validate(permit.args).model_dump()
+        return _validated(schema, permit.args).model_dump() if _has_fields(schema) else permit.args
 
     def _check_unasked(self, given: dict[str, Any] | None) -> None:
         """Let a tool run that another one starts by hand, if nobody has to be asked about it."""
@@ -146,9 +150,21 @@ def plain_args(schema: type[BaseModel] | None, given: Mapping[str, Any]) -> dict
     Raises:
         ValueError: they do not fit the tool.
     """
-    if schema is None or not schema.model_fields:  # CrewAI passes them on as they are
+    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a model's JSON, of which CrewAI checks nothing
+        raise ValueError(f"they are {type(given).__name__}, not named arguments")  # noqa: TRY004 - what does not fit
+    if not _has_fields(schema):
         return dict(given)
-    return schema.model_validate(dict(given)).model_dump(mode="json")
+    return _validated(schema, given).model_dump(mode="json", by_alias=True)
+
+
+def _has_fields(schema: type[BaseModel] | None) -> TypeGuard[type[BaseModel]]:
+    """Whether a schema names arguments; if not, CrewAI passes them on as they are."""
+    return schema is not None and bool(schema.model_fields)
+
+
+def _validated(schema: type[BaseModel], given: Mapping[str, Any]) -> BaseModel:
+    """Return arguments with the names that the model writes, or those that the tool's function gets."""
+    return schema.model_validate(dict(given), by_alias=True, by_name=True)
 
 
 def name_of(tool: BaseTool | CrewStructuredTool) -> str:
