@@ -14,6 +14,7 @@ from crewai.hooks import (
 )
 from crewai.hooks.dispatch import InterceptionPoint, scoped_hooks
 from crewai.tools import BaseTool, tool
+from crewai.tools.base_tool import Tool
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import Toolbox
 from tests.adapters.crewai.driver import as_tool, crew_of, model_of
@@ -143,8 +144,10 @@ def test_a_failing_tool_is_tried_six_times_in_the_text_loop_and_once_here() -> N
     crew_of(model_of(FAIL, native=False), [tools.fail()]).kickoff()
     assert (tools.names, seen) == (["fail"] * 6, ["fail"])
     tools, (controller, asked) = Toolbox(), person()
-    Approvals(controller).guard(crew_of(model_of(FAIL, native=False), [tools.fail()])).kickoff()
+    crew = Approvals(controller).guard(crew_of(model_of(FAIL, native=False), [tools.fail()]))
+    crew.kickoff()
     assert (tools.names, len(asked)) == (["fail"], 1)
+    assert "the bank is closed" in model(crew).observed[-1]
 
 
 @LOOPS
@@ -313,9 +316,38 @@ class OwnWay(BaseTool):
         return "ran unseen"
 
 
-def test_a_tool_that_runs_in_its_own_way_is_refused_in_one_sentence() -> None:
-    with pytest.raises(ConfigurationError, match="define `_run` instead"):
-        Approvals(ApprovalController(mode="auto_deny")).guard(crew_of(model_of(["done"]), [OwnWay()]))
+class OwnFunctionTool(Tool[..., Any]):
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        return "ran unseen, in the text loop"
+
+
+@pytest.mark.parametrize(
+    "own", [OwnWay(), OwnFunctionTool(name="own", description="Runs in its own way.", func=lambda: "ran")]
+)
+def test_a_tool_that_runs_in_its_own_way_is_refused_in_one_sentence(own: BaseTool) -> None:
+    with pytest.raises(ConfigurationError, match="define only `_run`"):
+        Approvals(ApprovalController(mode="auto_deny")).guard(crew_of(model_of(["done"]), [own]))
+
+
+@LOOPS
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_copy_of_a_guarded_tool_is_asked_about_and_runs_for_itself(*, native: bool, approved: bool) -> None:
+    ran: list[str] = []
+
+    class Named(BaseTool):
+        name: str = "pay"
+        description: str = "Pay somebody."
+        account: str = "small"
+
+        def _run(self, amount: int) -> str:
+            ran.append(self.account)
+            return f"paid {amount}"
+
+    (controller, asked), first = person(approved=approved), Named()
+    Approvals(controller).guard(crew_of(model_of(["done"]), [first]))
+    second = first.model_copy(update={"account": "large"})
+    crew_of(model_of(PAY, native=native), [second]).kickoff()
+    assert (ran, len(asked)) == (["large"] if approved else [], 1)
 
 
 def test_what_is_no_crew_and_no_agent_is_refused_in_one_sentence() -> None:

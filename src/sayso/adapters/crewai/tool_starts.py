@@ -9,10 +9,13 @@ Tests: tests/adapters/crewai/test_holes.py
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
-from typing import Any, TypeGuard, cast
+from types import MethodType
+from typing import Any, TypeGuard
 
 from crewai.tools import BaseTool
 from crewai.tools.base_tool import Tool
@@ -26,7 +29,9 @@ from sayso.core.model import Approved, ToolCall
 from sayso.engine import context
 from sayso.errors import ApprovalBlocked, ConfigurationError
 
-_OWN_RUNS: tuple[Any, ...] = (BaseTool.run, cast("Any", Tool).run)
+_FUNCTION_TOOL: Any = Tool  # what `@tool` makes of a function; its type parameters are of no concern here
+_OWN_RUNS: tuple[Any, ...] = (BaseTool.run, _FUNCTION_TOOL.run)
+_GUARDING = threading.Lock()  # calls of one response meet a new tool at once
 _UNGUARDED = "CrewAI started it without having asked the hooks of `Approvals`; did something remove them?"
 _TWICE = "it was started a second time under one approval"
 _CHANGED = "its arguments were changed after the decision"
@@ -44,20 +49,31 @@ class Permit:
         self._asked = call.args
         self._run = run
         self._unused = [True]
+        self._error: BaseException | None = None
 
     @property
     def args(self) -> dict[str, Any]:
         """The approved arguments, of which each caller gets a copy."""
         return thaw(self._approved)
 
-    def take(self, args: Mapping[str, Any] | None, name: str) -> GuardedRun:
-        """Return the run that the tool starts in, if it gets what was asked about or approved; else raise."""
+    @contextlib.contextmanager
+    def start(self, args: Mapping[str, Any] | None, name: str) -> Generator[GuardedRun]:
+        """Run the tool in the block, if it gets what was asked about or approved; else raise.
+
+        Where CrewAI tries a tool that has failed again, its first error is raised again, for the model to read.
+        """
         given = None if args is None else freeze(args)
         if given is None or not any(is_same_value(given, known) for known in (self._approved, self._asked)):
             raise ApprovalBlocked(name, _CHANGED, cause="changed")
         if not self._use():
-            raise ApprovalBlocked(name, _TWICE, cause="replayed")
-        return self._run
+            raise self._error or ApprovalBlocked(name, _TWICE, cause="replayed")
+        try:
+            with self._run as run:
+                check_start(name, self.outcome.args)
+                yield run
+        except BaseException as error:
+            self._error = error
+            raise
 
     def expire(self) -> bool:
         """End the permit, and audit that the call did not run if it has not; true if it has run."""
@@ -93,7 +109,7 @@ class GuardedFunction:
 
     def __init__(self, function: Callable[..., Any], tool: BaseTool | CrewStructuredTool) -> None:
         self.function = function
-        self._tool = tool
+        self.tool = tool
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - what the tool takes and returns
         """Run the function with the approved arguments, if its call is approved; else raise `ApprovalBlocked`."""
@@ -103,7 +119,7 @@ class GuardedFunction:
         if permit is None:
             self._check_unasked(given)
             return self.function(*args, **kwargs)
-        with permit.take(given, self.name) as run:
+        with permit.start(given, self.name) as run:
             run.result = self.function(**self._approved(permit))
             if inspect.iscoroutine(run.result):
                 run.result = asyncio.run(run.result)  # as CrewAI would
@@ -114,26 +130,25 @@ class GuardedFunction:
         if permit is None:
             self._check_unasked(given)
             return await self.function(*args, **kwargs)
-        with permit.take(given, self.name) as run:
+        with permit.start(given, self.name) as run:
             run.result = await self.function(**self._approved(permit))
         return run.result
 
     @property
     def name(self) -> str:
         """The name of the tool, as the model and the rules have it."""
-        return name_of(self._tool)
+        return name_of(self.tool)
 
     def _permit(self) -> Permit | None:
         permit = _PERMIT.get()
-        return permit if permit is not None and permit.tool is self._tool else None
+        return permit if permit is not None and permit.tool is self.tool else None
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
-        return None if args else plain_args(self._tool.args_schema, kwargs)
+        return None if args else plain_args(self.tool.args_schema, kwargs)
 
     def _approved(self, permit: Permit) -> dict[str, Any]:
-        """Return the approved arguments as the tool's function takes them, and note that it starts."""
-        check_start(self.name, permit.outcome.args)
-        schema = self._tool.args_schema
+        """Return the approved arguments as the tool's function takes them."""
+        schema = self.tool.args_schema
         return _validated(schema, permit.args).model_dump() if _has_fields(schema) else permit.args
 
     def _check_unasked(self, given: dict[str, Any] | None) -> None:
@@ -178,16 +193,19 @@ def guard_start(tool: BaseTool) -> None:
     Raises:
         ConfigurationError: the tool runs in a way of its own, which cannot be checked.
     """
-    if type(tool).run not in _OWN_RUNS:
+    kind: Any = type(tool)
+    if kind.run not in _OWN_RUNS or (_is_function(tool) and kind._run is not _FUNCTION_TOOL._run):  # noqa: SLF001 - what a subclass may define
         raise ConfigurationError(
-            f"the tool {tool.name!r} has a method `run` of its own, which cannot be guarded; define `_run` instead"
+            f"the tool {tool.name!r} runs in a way of its own, which cannot be guarded; derive it from BaseTool, and "
+            "define only `_run`"
         )
     if _is_function(tool):
         _guard_function(tool)
         return
-    for method in ("_run", "_arun"):  # which a subclass of `BaseTool` defines; CrewAI may call either
-        if method not in vars(tool):
-            vars(tool)[method] = GuardedFunction(getattr(tool, method), tool)
+    with _GUARDING:
+        for method in ("_run", "_arun"):  # which a subclass of `BaseTool` defines; CrewAI may call either
+            if not _is_guarded(vars(tool).get(method), tool):
+                vars(tool)[method] = GuardedFunction(MethodType(getattr(kind, method), tool), tool)
 
 
 def guard_structured(tool: CrewStructuredTool) -> BaseTool | CrewStructuredTool:
@@ -204,8 +222,7 @@ def guard_structured(tool: CrewStructuredTool) -> BaseTool | CrewStructuredTool:
 
 def function_of(tool: BaseTool | CrewStructuredTool) -> object:
     """Return the function behind a guarded tool, as its author wrote it."""
-    found: object = tool.func if _is_function(tool) or isinstance(tool, CrewStructuredTool) else vars(tool)["_run"]
-    return found.function if isinstance(found, GuardedFunction) else found
+    return _unguarded(tool.func if _is_function(tool) or isinstance(tool, CrewStructuredTool) else vars(tool)["_run"])
 
 
 def _is_function(tool: object) -> TypeGuard[Tool[..., Any]]:
@@ -214,5 +231,15 @@ def _is_function(tool: object) -> TypeGuard[Tool[..., Any]]:
 
 
 def _guard_function(tool: Tool[..., Any] | CrewStructuredTool) -> None:
-    if not isinstance(tool.func, GuardedFunction):
-        tool.func = GuardedFunction(tool.func, tool)
+    with _GUARDING:
+        if not _is_guarded(tool.func, tool):
+            tool.func = GuardedFunction(_unguarded(tool.func), tool)
+
+
+def _is_guarded(function: object, tool: object) -> bool:
+    """Whether a function is guarded for this tool; a copy of a tool still has that of the first one."""
+    return isinstance(function, GuardedFunction) and function.tool is tool
+
+
+def _unguarded(function: Any) -> Any:  # noqa: ANN401 - the function of a tool
+    return function.function if isinstance(function, GuardedFunction) else function
