@@ -26,6 +26,7 @@ class ScriptedModel(BaseLLM):
     script: list[Any]
     native: bool = True
     renamed: bool = False  # calls the first tool: CrewAI makes a name of its own for those of MCP servers
+    builtin_tools: list[str] | None = None  # as a model of OpenAI has them, which run at the provider
     shown: list[list[str]]
     told: dict[str, str]
     observed: list[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from pathlib import Path
@@ -294,6 +295,24 @@ def test_a_tool_that_runs_at_the_provider_is_offered_only_if_the_policy_allows_i
     assert llm.builtin_tools == []
 
 
+def test_a_nested_crew_is_offered_only_what_the_controller_around_it_allows() -> None:
+    tools = Toolbox()
+    controller, _ = person(policy=Policy({"helper": "none", "wipe": "blocked"}))
+    inner = crew_of(model_of(PAY), [tools.pay(), tools.wipe()])
+    loose = ApprovalController(mode="approve_all", policy=Policy(default="none"))
+    Approvals(loose).guard(inner)
+    model_behind(inner).builtin_tools = ["web_search"]
+
+    def helper() -> str:
+        """Ask the helper."""
+        return str(inner.kickoff())
+
+    calls: list[Response] = [[Call("helper", {})], "done"]
+    Approvals(controller).guard(crew_of(model_of(calls), [helper])).kickoff()
+    assert (model_behind(inner).shown[0], model_behind(inner).builtin_tools) == (["pay"], [])
+    assert tools.amounts == [5]
+
+
 def test_a_rule_with_the_name_of_an_mcp_server_s_tool_is_warned_about_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -369,7 +388,7 @@ async def test_the_time_of_an_agent_ends_its_question(way: str) -> None:
     agent = agent_of(PAY, [tools.pay()], max_execution_time=1)
     crew = Crew(agents=[agent], tasks=[Task(description="go", expected_output="x", agent=agent)])
     Approvals(controller).guard(crew)
-    with pytest.raises(TimeoutError):
+    with contextlib.suppress(TimeoutError):  # unless the model has said in time that it was refused
         await (crew.akickoff() if way == "akickoff" else asyncio.to_thread(crew.kickoff))
     (request,) = await desk.wait_for(1)
     assert (await controller.wait(request.id, timeout=10)).status == "withdrawn"

@@ -25,6 +25,7 @@ from sayso.errors import ConfigurationError
 from sayso.policy.policy import Policy
 
 _LOG = logging.getLogger("sayso")
+_RUN_METHODS = ("kickoff", "kickoff_async", "akickoff")
 _TOOL_MAKERS = ("get_delegation_tools", "get_mcp_tools", "get_platform_tools")
 Target = TypeVar("Target", Crew, BaseAgent)
 
@@ -81,7 +82,7 @@ class Approvals:
 
     def _guard_crew(self, crew: Crew) -> None:
         bind(crew, self._binding)
-        _track_runs(crew, "kickoff", "kickoff_async", "akickoff")
+        _track_runs(crew, _RUN_METHODS, lambda _: None)
         _replace_method(crew, "copy", self.guard)  # `kickoff_for_each` runs copies
         agents = [*crew.agents, crew.manager_agent, *(task.agent for task in crew.tasks)]
         for agent in agents:
@@ -92,13 +93,25 @@ class Approvals:
 
     def _guard_agent(self, agent: BaseAgent) -> None:
         bind(agent, self._binding)
-        _track_runs(agent, "kickoff", "kickoff_async", "akickoff")
-        _track_runs(agent, "execute_task", "aexecute_task", seconds=lambda: cast("Any", agent).max_execution_time)
+        _track_runs(agent, _RUN_METHODS, lambda _: self._begin(agent))
+        _track_runs(agent, ("execute_task", "aexecute_task"), lambda given: self._begin_task(agent, given))
         _replace_method(agent, "copy", self.guard)
         for name in _TOOL_MAKERS:  # CrewAI calls them at each run
             _replace_method(agent, name, self._guarded)
         agent.tools = self._guarded(agent.tools or [])
         self._hide_hosted_tools(cast("Any", agent).llm)
+
+    def _begin(self, agent: BaseAgent) -> None:
+        """Guard what has joined an agent since, and look again at what only the controller of this run can tell."""
+        self._guarded(agent.tools or [])
+        self._hide_hosted_tools(cast("Any", agent).llm)
+
+    def _begin_task(self, agent: BaseAgent, given: dict[str, Any]) -> float | None:
+        """Do the same for a task, whose tools are those of the agent, its own and CrewAI's; return its time."""
+        self._begin(agent)
+        if given.get("tools") is not None:
+            given["tools"] = self._guarded(given["tools"])
+        return cast("Any", agent).max_execution_time
 
     def _guarded(self, tools: Iterable[BaseTool]) -> list[BaseTool]:
         """Return the tools that the model is offered; those that are left out are guarded, too."""
@@ -157,12 +170,14 @@ def _replace_method(target: Crew | BaseAgent, name: str, finish: Callable[[Any],
     vars(target)[name] = replaced
 
 
-def _track_runs(target: Crew | BaseAgent, *names: str, seconds: Callable[[], float | None] = lambda: None) -> None:
+def _track_runs(
+    target: Crew | BaseAgent, names: Iterable[str], prepare: Callable[[dict[str, Any]], float | None]
+) -> None:
     """Let the methods of this one object that run it say when a run begins, and when it is over."""
 
-    def begin() -> float | None:
+    def begin(given: dict[str, Any]) -> float | None:
         register_hooks()  # somebody may have cleared them
-        return seconds()
+        return prepare(given)
 
     for name in names:
         method = getattr(type(target), name, None)  # not every agent runs by itself

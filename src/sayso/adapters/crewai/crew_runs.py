@@ -91,10 +91,10 @@ async def unless_over(decide: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return await asyncio.wait_for(waiting, left)
 
 
-def tracked(method: Callable[..., Any], begin: Callable[[], float | None]) -> Callable[..., Any]:
+def tracked(method: Callable[..., Any], begin: Callable[[dict[str, Any]], float | None]) -> Callable[..., Any]:
     """Return a method that runs crews or agents, sync or async, with each of its calls a run.
 
-    `begin` is called first, and says how many seconds the run may last.
+    `begin` is called first with the named arguments, which it may change, and says how many seconds the run may last.
     """
 
     async def follow(run: CrewRun, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - what the method returns
@@ -102,7 +102,7 @@ def tracked(method: Callable[..., Any], begin: Callable[[], float | None]) -> Ca
             return await work
 
     def start(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
-        run = CrewRun(begin())
+        run = CrewRun(begin(kwargs))
         with run:
             result = method(*args, **kwargs)
         return follow(run, result) if inspect.iscoroutine(result) else result
