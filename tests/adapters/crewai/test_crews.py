@@ -98,6 +98,28 @@ def test_arguments_that_do_not_fit_are_told_and_nobody_is_asked(*, native: bool)
     assert "do not fit the tool 'pay': amount" in model_behind(crew).observed[-1]
 
 
+def test_a_tool_that_is_not_there_is_told_and_nobody_is_asked() -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    calls: list[Response] = [[Call("steal", {})], "done"]
+    crew = Approvals(controller).guard(crew_of(model_of(calls), [tools.pay()]))
+    crew.kickoff()
+    assert (tools.ran, asked, "no tool 'steal'" in model_behind(crew).told["c1"]) == ([], [], True)
+
+
+def test_an_approval_that_was_used_is_not_there_for_a_guardrail_s_second_try() -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    tries: list[object] = []
+
+    def second_time(output: Any):  # noqa: ANN202 - CrewAI reads annotations, and these are texts
+        tries.append(output)
+        return len(tries) > 1, "again"
+
+    agent = agent_of([*PAY, *PAY], [tools.pay()])
+    task = Task(description="go", expected_output="x", agent=agent, guardrail=second_time)
+    Approvals(controller).guard(Crew(agents=[agent], tasks=[task])).kickoff()
+    assert (tools.amounts, len(asked)) == ([5, 5], 2)
+
+
 @LOOPS
 def test_a_refusal_ends_the_run_if_the_owner_says_so(*, native: bool) -> None:
     tools, (controller, _) = Toolbox(), person(approved=False)
@@ -175,18 +197,25 @@ def test_a_tool_that_joins_later_is_asked_about(*, native: bool) -> None:
     assert (tools.ran, len(asked)) == ([], 1)
 
 
-def test_a_manager_that_crewai_makes_is_guarded() -> None:
-    tools, (controller, asked) = Toolbox(), person()
+def managed(tools: Toolbox) -> Crew:
     order = Call("delegate_work_to_coworker", {"task": "pay", "context": "5", "coworker": "clerk"}, "d1")
-    manager = model_of([[order], "all done"])
     agent = agent_of(PAY, [tools.pay()])
-    crew = Crew(
+    return Crew(
         agents=[agent],
         tasks=[Task(description="go", expected_output="x", agent=agent)],
         process=Process.hierarchical,
-        manager_llm=manager,
+        manager_llm=model_of([[order], "all done"]),
     )
-    Approvals(controller).guard(crew).kickoff()
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_manager_that_crewai_makes_is_guarded_in_copies_of_the_crew_too(*, copied: bool) -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    crew = Approvals(controller).guard(managed(tools))
+    if copied:
+        crew.kickoff_for_each([{}])
+    else:
+        crew.kickoff()
     assert (tools.amounts, [each.tool_name for each in asked]) == ([5], ["delegate_work_to_coworker", "pay"])
 
 

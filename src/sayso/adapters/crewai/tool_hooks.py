@@ -31,12 +31,10 @@ from sayso.adapters.crewai.tool_starts import Permit, grant, guard_structured, n
 from sayso.adapters.kit import Gate, GuardedRun, OnDenied, add_feedback, call_text, has_feedback, refuse_defer
 from sayso.core.model import Approved, Denied
 from sayso.engine import blocking, context
-from sayso.errors import ConfigurationError
 
 FRAMEWORK = "CrewAI"
 _BINDING = "__sayso_binding__"
 _ENDED = "the run that asked has ended"
-_NO_TOOL = "CrewAI does not say which tool it is about to run, so it cannot be guarded"
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ def _decide(asked: ToolCallHookContext, binding: Binding) -> Permit | Denied:
     """Decide about a call; if it is approved, let its tool start once, with the approved arguments."""
     structured: Any = asked.tool
     if structured is None:
-        raise ConfigurationError(_NO_TOOL)
+        return Denied(cause="failed", reason=f"CrewAI knows no tool {asked.tool_name!r}")
     gate, tool = binding.gate, guard_structured(structured)
     gate.know_tools([name_of(tool)])
     call = identify(asked, tool, gate)
