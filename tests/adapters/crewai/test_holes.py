@@ -364,7 +364,7 @@ def test_a_controller_that_defers_is_refused() -> None:
 def test_an_active_controller_that_defers_runs_nothing_and_says_why() -> None:
     tools = Toolbox()
     crew = Approvals().guard(paying(tools))
-    with ApprovalController(mode="defer").activated():
+    with ApprovalController(mode="defer", timeout=1).activated():
         crew.kickoff()
     assert tools.ran == []
     assert "cannot stop and go on later" in model(crew).told["c1"]
