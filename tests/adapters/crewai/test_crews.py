@@ -324,6 +324,21 @@ def test_a_tool_that_runs_at_the_provider_is_offered_only_if_the_policy_allows_i
     assert llm.builtin_tools == []
 
 
+@LOOPS
+def test_a_nested_crew_asks_where_its_own_policy_does(*, native: bool) -> None:
+    tools, (controller, asked) = Toolbox(), person(approved=False, policy=Policy(default="none"))
+    inner = crew_of(model_of(PAY, native=native), [tools.pay()])
+    Approvals(Policy({"pay": "required"}), mode="approve_all").guard(inner)
+
+    def helper() -> str:
+        """Ask the helper."""
+        return str(inner.kickoff())
+
+    calls: list[Response] = [[Call("helper", {})], "done"]
+    Approvals(controller).guard(crew_of(model_of(calls, native=native), [helper])).kickoff()
+    assert (tools.ran, [each.tool_name for each in asked]) == ([], ["pay"])
+
+
 def test_a_nested_crew_is_offered_only_what_the_controller_around_it_allows() -> None:
     tools = Toolbox()
     controller, _ = person(policy=Policy({"helper": "none", "wipe": "blocked"}))
