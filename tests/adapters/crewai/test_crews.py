@@ -392,7 +392,7 @@ def test_a_crew_inside_a_call_of_another_framework_waits_though_the_controller_d
 
 
 @LOOPS
-@pytest.mark.parametrize("way", ["kickoff_async", "akickoff", "agent", "stream"])
+@pytest.mark.parametrize("way", ["kickoff_async", "akickoff", "agent", "stream", "for each"])
 async def test_a_cancelled_run_withdraws_its_question_and_nothing_runs_later(way: str, *, native: bool) -> None:
     tools, desk = Toolbox(), Desk()
     controller = ApprovalController(channels=[desk])
@@ -402,6 +402,8 @@ async def test_a_cancelled_run_withdraws_its_question_and_nothing_runs_later(way
         if way == "agent":
             agent: Any = crew.agents[0]
             await agent.akickoff("go")
+        elif way == "for each":
+            await crew.kickoff_for_each_async([{}])
         elif way == "stream":
             crew.stream = True
             streamed: Any = await crew.akickoff()

@@ -270,6 +270,19 @@ def test_of_two_tools_with_one_name_none_runs_that_was_not_asked_about(*, native
     assert ran in ([], shown)
 
 
+def test_a_second_tool_of_one_name_is_under_the_same_rules() -> None:
+    ran, (controller, asked) = list[str](), person(policy=Policy({"pay": "blocked"}, default="none"))
+    calls: list[Response] = [[Call("pay_2", {"amount": 5})], "done"]
+    crew_of(model_of(calls), two_of_one_name(ran)).kickoff()
+    assert ran == ["large"]
+    ran.clear()
+    Approvals(controller).guard(crew_of(model_of(calls), two_of_one_name(ran))).kickoff()
+    assert (ran, asked) == ([], [])
+    controller, asked = person(approved=False, policy=Policy({"pay": "required"}, default="none"))
+    Approvals(controller).guard(crew_of(model_of(calls), two_of_one_name(ran))).kickoff()
+    assert (ran, [each.tool_name for each in asked]) == ([], ["pay"])
+
+
 def test_the_text_loop_of_crewai_shows_its_hooks_another_tool_than_it_runs() -> None:
     ran, seen = list[str](), list[str]()
     register_before_tool_call_hook(lambda asked: seen.append(asked.tool.description))
