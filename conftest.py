@@ -22,6 +22,10 @@ from sayso import load_policy
 VOCABULARY = "llama-index-core-*/llama_index/core/_static/tiktoken_cache"
 for folder in Path(__file__).parent.joinpath(".tools").glob(VOCABULARY):
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(folder))  # else AdalFlow downloads it; `dev.py test` puts it there
+# CrewAI talks to its makers, and keeps what crews said in the user's home; each process of the tests has a place apart.
+CREWAI_HOME = TemporaryDirectory(prefix="sayso-crewai-")
+os.environ["CREWAI_STORAGE_DIR"] = CREWAI_HOME.name
+os.environ.update(CREWAI_DISABLE_TELEMETRY="true", CREWAI_DISABLE_VERSION_CHECK="true", CREWAI_TRACING_ENABLED="false")
 
 # What nest_asyncio changes, which AdalFlow applies to the whole process; taken down before it can.
 LOOP = asyncio.SelectorEventLoop
@@ -41,6 +45,7 @@ MAIN = sys.modules["__main__"]  # in whose place Streamlit leaves the last app; 
 # Frameworks with an environment of their own, where `dev.py adapters` runs their tests and their page: the extra, the
 # folder of the tests, and a module.
 FRAMEWORKS = (
+    ("crewai", "crewai", "crewai"),
     ("langchain", "langchain", "langchain.agents"),
     ("strands", "strands", "strands"),
 )

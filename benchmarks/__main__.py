@@ -40,7 +40,11 @@ GROUPS = (
     "hub",
 )
 
-FRAMEWORKS = ("google-adk", "langchain", "openai-agents")  # groups that run in the environment of their framework, only when they are named
+FRAMEWORKS = (
+    "google-adk",
+    "langchain",
+    "openai-agents",
+)  # groups that run in the environment of their framework, only when they are named
 
 EPILOG = """\
 examples:

@@ -17,13 +17,13 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools import FunctionTool
 from google.genai import types
+from sayso.adapters.google_adk import Approvals
 
 from benchmarks import report
 from benchmarks.agent_runs import CALLS, Run, compare_runs, write_file
 from benchmarks.rows import Row
 from benchmarks.timing import Effort
 from sayso import ApprovalController, Policy
-from sayso.adapters.google_adk import Approvals
 
 TOOL = "write_file"
 GO = types.Content(role="user", parts=[types.Part.from_text(text="go")])

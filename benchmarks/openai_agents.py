@@ -10,13 +10,13 @@ from typing import Any
 
 from agents import Agent, Model, ModelResponse, Runner, RunState, Usage, function_tool, set_tracing_disabled
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from sayso.adapters.openai_agents import Approvals, park, questions, resume
 
 from benchmarks import report
 from benchmarks.agent_runs import CALLS, Run, compare_runs, compare_stops, write_file
 from benchmarks.rows import Row
 from benchmarks.timing import Effort
 from sayso import ApprovalController, ApprovalDecision, Policy
-from sayso.adapters.openai_agents import Approvals, park, questions, resume
 from sayso.engine import blocking
 
 set_tracing_disabled(disabled=True)

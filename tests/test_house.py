@@ -74,6 +74,10 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
         "sayso.adapters.pydantic_ai.resume_loop",
         "_try_resume",
     ): "a model and a tool are other people's code; one run that fails holds up no other",
+    (
+        "sayso.adapters.crewai.tool_hooks",
+        "before_tool",
+    ): "CrewAI runs a tool though a hook raises; whatever is wrong here refuses the call",
     ("sayso.adapters.parameters", "type_hints"): "annotations are the host's code, and may name what is not there",
     (
         "sayso.engine.asking",
@@ -388,7 +392,7 @@ def test_every_named_boundary_still_catches_everything() -> None:
 
 def test_sub_packages_export_nothing() -> None:
     # What the design names, too long for one module.
-    adapters = (f"adapters/{name}" for name in ("adalflow", "kit", "langchain", "pydantic_ai", "strands"))
+    adapters = (f"adapters/{name}" for name in ("adalflow", "crewai", "kit", "langchain", "pydantic_ai", "strands"))
     names = (*adapters, "channels/terminal", "testing")
     doors = {SOURCE / name / "__init__.py" for name in (*names, "stores/sqlite", "stores/postgres", "stores/remote")}
     offences = [

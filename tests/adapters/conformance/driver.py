@@ -41,6 +41,9 @@ class Driver(ABC):
 
     name: ClassVar[str]
     cannot: ClassVar[Mapping[str, str]] = {}  # names of cases that the framework cannot have, each with the reason
+    guards_nested: ClassVar[bool] = (
+        False  # the adapter's hooks reach into agents that nobody guards: their calls are asked about
+    )
 
     @abstractmethod
     async def run(

@@ -48,10 +48,11 @@ class Nesting(Cases):
         assert (tools.ran, asked) == ([], [])
 
     async def test_a_nested_agent_that_nobody_guards_cannot_run_what_asks(self) -> None:
-        tools, (controller, _) = Toolbox(), recording(YES, Policy({"helper": "none"}))
+        tools, (controller, asked) = Toolbox(), recording(YES, Policy({"helper": "none"}))
         helper = self.driver.agent_tool("helper", INNER, [tools.pay()], guarded=False)
         await self.attempt(OUTER, [helper], controller)
-        assert tools.ran == []
+        reached = [5] if self.driver.guards_nested else []
+        assert (tools.amounts, [each.args["amount"] for each in asked]) == (reached, reached)
 
     async def test_a_nested_agent_that_nobody_guards_runs_it_without_sayso(self) -> None:
         tools = Toolbox()
