@@ -79,11 +79,19 @@ async def _never() -> bool:
     return False
 
 
+def _store(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def _load(file: Path) -> str:
+    return file.read_text()
+
+
 async def _stop_and_go_on_theirs(file: Path) -> None:
     stopped = await Runner.run(agent(1, needs_approval=True), "go")
-    file.write_text(json.dumps(stopped.to_state().to_json()))
+    _store(file, json.dumps(stopped.to_state().to_json()))
     built = agent(0, needs_approval=True)
-    state = await RunState.from_json(built, json.loads(file.read_text()))
+    state = await RunState.from_json(built, json.loads(_load(file)))
     for each in state.get_interruptions():
         state.approve(each)
     await Runner.run(built, state)
