@@ -46,7 +46,8 @@ async def test_edited_arguments_run_in_the_place_of_those_asked_about(
     await ag_ui.open(workers[0], chat=chat)
     await ag_ui("send", text="pay 2000")
     told = await ag_ui("answer", approved=True, edited={"amount": 20, "currency": "USD"})
-    assert told.said == ["paid 20 USD"]
+    ran = 'it ran as pay(amount=20, currency="USD")'
+    assert told.said == [f"A person changed the arguments: {ran}. Result: paid 20 USD"]
     assert deeds(folder, chat) == ["paid 20 USD"]
 
 

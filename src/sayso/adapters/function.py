@@ -261,7 +261,7 @@ class Tool:
 
     @functools.cached_property
     def _hints(self) -> dict[str, Any]:
-        return parameters.type_hints(self.function)
+        return parameters.type_hints(self.function, constraints=False)  # a pattern may take years to try
 
     def build_call(self, bound: inspect.BoundArguments, controller: ApprovalController) -> ToolCall:
         """Return the call with these arguments, defaults included: a person is shown exactly what runs."""

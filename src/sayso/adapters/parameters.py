@@ -20,7 +20,7 @@ def schema_json(schema: Mapping[str, Any]) -> str:
 
 def function_schema(function: Callable[..., Any], signature: inspect.Signature, hidden: set[str]) -> str:
     """Return the schema of a function's parameters; a parameter of an unknown type accepts anything."""
-    hints, definitions, properties = type_hints(function), dict[str, Any](), dict[str, Any]()
+    hints, definitions, properties = type_hints(function, constraints=True), dict[str, Any](), dict[str, Any]()
     names = [name for name in signature.parameters if name not in hidden]
     for name in names:
         parameter = signature.parameters[name]
@@ -36,10 +36,10 @@ def function_schema(function: Callable[..., Any], signature: inspect.Signature, 
     return schema_json(schema)
 
 
-def type_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function, or none if they cannot be evaluated."""
+def type_hints(function: Callable[..., Any], *, constraints: bool) -> dict[str, Any]:
+    """Return the annotations of a function, with their constraints or bare; none if they cannot be evaluated."""
     try:
-        return get_type_hints(inspect.unwrap(function), include_extras=True)
+        return get_type_hints(inspect.unwrap(function), include_extras=constraints)
     except Exception:  # noqa: BLE001 - annotations are the host's code, and may name what is not there
         return {}
 

@@ -46,7 +46,7 @@ def call(request: Any) -> None:
         sys.stdout.write("x" * (70 * 1024 * 1024))
         sys.stdout.flush()
     elif name == "never":
-        pass
+        send({"jsonrpc": "2.0", "method": "notifications/begun"})
     elif name == "mutates":
         send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         answer(request, text("changed"))

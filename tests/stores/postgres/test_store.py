@@ -426,7 +426,7 @@ async def test_behind_a_pooler_the_store_polls_and_says_so(
             request = await polls.open(sample_request())
             waiting = asyncio.ensure_future(polls.closed(request.id))
             await other.close(request.id, "approved", YES, now=1.0)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 assert (await waiting).status == "approved"
             assert await polls.claim(request.id, now=1.0)
 
