@@ -23,17 +23,24 @@ def write_file(path: str) -> str:  # noqa: ARG001 - a minimal tool
     return "written"
 
 
-async def compare_runs(framework: str, effort: Effort, *, ungated: Run, ours: Run, theirs: Run, peer: str) -> list[Row]:
-    """P4: calls that run unasked, with the audit in a SQLite file."""
-    seconds = await _measure({"ungated": ungated, "ours": ours, "theirs": theirs}, effort)
+async def compare_runs(
+    framework: str, effort: Effort, *, ungated: Run, ours: Run, empty: Run, theirs: Run, peer: str
+) -> list[Row]:
+    """P4: calls that run unasked, with the audit in a SQLite file; `empty` has hooks of the same kinds that do nothing.
+
+    The framework's own price for such hooks is what no adapter can go below.
+    """
+    seconds = await _measure({"ungated": ungated, "ours": ours, "empty": empty, "theirs": theirs}, effort)
+    what = f"{framework}, {CALLS} calls; limit: "
     return [
         row(
             "P4",
-            f"{framework}, {CALLS} calls; limit: ungated; peer: {peer}",
+            f"{what}ungated; peer: {peer}",
             seconds["ours"],
             limit=compare(seconds["ours"], seconds["ungated"], at_most(1.10)),
             peer=compare(seconds["ours"], seconds["theirs"], at_most(1)),
-        )
+        ),
+        row("P4", f"{what}empty hooks", seconds["ours"], limit=compare(seconds["ours"], seconds["empty"])),
     ]
 
 

@@ -35,6 +35,16 @@ class Script(GenericFakeChatModel):
         return self
 
 
+class EmptyHooks(AgentMiddleware[Any, Any, Any]):
+    """The hooks that `Approvals` has, doing nothing."""
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:  # noqa: ANN401 - LangChain's own types
+        return handler(request)
+
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:  # noqa: ANN401 - LangChain's own types
+        return handler(request)
+
+
 def script(calls: int) -> Script:
     def responses() -> Iterator[AIMessage]:
         while True:
@@ -63,6 +73,7 @@ async def run_of_calls(effort: Effort) -> list[Row]:
             effort,
             ungated=runs_of(),
             ours=runs_of(Approvals(controller)),
+            empty=runs_of(EmptyHooks()),
             theirs=runs_of(HumanInTheLoopMiddleware(interrupt_on={TOOL.name: False, "pay": True})),
             peer="HumanInTheLoopMiddleware",
         )
