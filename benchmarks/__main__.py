@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 GROUPS = (
     "imports",
     "hot",
+    "record",
     "roundtrip",
     "policy",
     "engines",

@@ -6,13 +6,13 @@ import functools
 import hashlib
 import inspect
 import re
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 
 from sayso.adapters import parameters
+from sayso.adapters.binding import ParameterBinding
 from sayso.adapters.previewing import apply_preview
 from sayso.core.callables import is_async
 from sayso.core.canonical import thaw
@@ -183,6 +183,7 @@ class Tool:
         self.marked, self.on_denied = mark, on_denied
         self.name = settings.get("name") or _function_name(function)
         self.signature = _signature(function)
+        self._binding = ParameterBinding(self.signature)
         names = list(self.signature.parameters)
         unseen = settings.get("unseen", ())
         self.hidden = {*unseen, *(each for each in names[:1] if each in _SELVES and _is_method(function))}
@@ -230,11 +231,11 @@ class Tool:
             return None
         if controller is None:
             raise ConfigurationError(f"{self.name} is guarded, but no controller is in context; pass one to `guard`")
-        bound = self.signature.bind(*args, **kwargs)
-        call = self.build_call(bound, controller)
+        passed = self._binding.bind(args, kwargs)
+        call = self.build_call(passed, controller)
         if context.consume_pre_approval(controller, call, self.defaults):
             return None
-        return _PreparedCall(controller, call, bound.arguments)
+        return _PreparedCall(controller, call, passed)
 
     def misfit(self, args: Mapping[str, Any]) -> str | None:
         """Return why the function does not accept these arguments, or None."""
@@ -263,13 +264,11 @@ class Tool:
     def _hints(self) -> dict[str, Any]:
         return parameters.type_hints(self.function, constraints=False)  # a pattern may take years to try
 
-    def build_call(self, bound: inspect.BoundArguments, controller: ApprovalController) -> ToolCall:
-        """Return the call with these arguments, defaults included: a person is shown exactly what runs."""
-        bound.apply_defaults()
-        args = {key: value for key, value in bound.arguments.items() if key not in self.hidden}
+    def build_call(self, passed: Mapping[str, Any], controller: ApprovalController) -> ToolCall:
+        """Return the call with these arguments, but for those that people do not see."""
         return ToolCall(
             tool=self.name,
-            args=args,
+            args={key: value for key, value in passed.items() if key not in self.hidden} if self.hidden else passed,
             session=context.current_session() or controller.session,
             agent_path=context.agent_path(),
             schema_hash=self.schema_hash,
@@ -290,11 +289,10 @@ class Tool:
     def invoke(self, outcome: Approved, passed: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the function's result
         """Call the function with the approved and the unseen arguments."""
         # Of the caller's own arguments only the unseen ones: an argument that was edited away is gone.
-        given = thaw(outcome.args) | {key: value for key, value in passed.items() if key in self.hidden}
-        names = [name for name in self.signature.parameters if name in given]
-        bound = inspect.BoundArguments(self.signature, OrderedDict((name, given[name]) for name in names))
-        bound.apply_defaults()
-        return self.function(*bound.args, **bound.kwargs)
+        given = thaw(outcome.args)
+        if self.hidden:
+            given |= {key: value for key, value in passed.items() if key in self.hidden}
+        return self._binding.call(self.function, given)
 
 
 _VARIADIC = {inspect.Parameter.VAR_POSITIONAL: (list, tuple), inspect.Parameter.VAR_KEYWORD: (Mapping,)}
