@@ -69,14 +69,20 @@ def find_doubt(argv: Argv, coverage: Coverage, *, expands: bool = False, fed: bo
 
 
 def without_leading_flags(argv: Argv) -> Argv:
-    """Return the command without the harmless flags before its sub-command: `ip -4 addr` is `ip addr`."""
+    """Return the command without the harmless flags in front: `ip -4 addr` is `ip addr`, `mvn -q test` is `mvn test`."""
     command, at = find_command(argv[0]), 1
-    while command is not None and command.commands and at < len(argv) and is_option(argv[at]):
-        option = command.option(argv[at])
-        if option is None or option.arity or option.why or option.target:
-            return argv
+    if command is None or command.language or command.why or name_of(argv) in WRAPPERS:
+        return argv
+    while at < len(argv) and is_option(argv[at]) and _are_flags(command, argv[at]):
         at += 1
     return (argv[0], *argv[at:])
+
+
+def _are_flags(command: CommandProfile, word: str) -> bool:
+    """Whether the word holds only harmless options that take no value, wherever they work."""
+    options = [command.option(name) for name, _ in _split(command, word) or ()]
+    plain = (each is not None and not each.arity and not each.why and not each.target for each in options)
+    return bool(options) and all(plain)
 
 
 def is_closed(argv: Argv) -> bool:
@@ -113,6 +119,7 @@ class _Reader:
         self._said: dict[str, str] = {}  # the rule's own options, and their values
         self._loose_operand: str | None = None
         self._own_operand: str | None = None
+        self._own_operands = 0
         self._changes = False  # the rule's own words do more than read
 
     def read(self) -> Doubt | None:
@@ -196,8 +203,11 @@ class _Reader:
             self._said.update(dict.fromkeys((*option.names, name), value or ""))
         if doubt is not None:
             return doubt
-        if self._own_operand and not self._is_own(start) and not self._command.once.isdisjoint(option.names):
-            return self._doubt(start, f"{name} is not what the rule names ({self._own_operand})")
+        if not self._command.once.isdisjoint(option.names):
+            if self._is_own(value_at):
+                self._name_operand(value or name)
+            elif self._is_named() and not self._is_own(start):
+                return self._doubt(start, f"{name} is not what the rule names ({self._own_operand})")
         free = self._is_own(start) or self._is_listed(option.names) or self._command.every_option
         why = "says where to change something" if option.target and self._changes else option.why
         if not free and why:
@@ -257,13 +267,23 @@ class _Reader:
         self._operands += 1
         if self._is_own(at):
             self._changes = self._changes or not _fits(command.operands, word)
-            self._own_operand = word
+            self._name_operand(word)
             return None
         return self._judge_operand(word, at)
 
+    def _name_operand(self, word: str) -> None:
+        """Note that the rule names this operand; `pod/web` of kubectl counts as `pod web` does."""
+        self._own_operand = word
+        self._own_operands += 1 + word.count("/")
+
+    def _is_named(self) -> bool:
+        """Whether the rule has named what to change: then it has named all of it."""
+        command = self._command
+        return bool(command.once or command.why) and 0 < command.once_from <= self._own_operands
+
     def _judge_operand(self, word: str, at: int) -> Doubt | None:
         command = self._command
-        if command.once and self._own_operand:
+        if self._is_named():
             return self._doubt(at, f"{word} is not what the rule names ({self._own_operand})")
         self._loose_operand = self._loose_operand or word
         if not _fits(command.operands, word):

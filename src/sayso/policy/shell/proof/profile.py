@@ -72,6 +72,7 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     operands_why: str | None = None
     most: int | None = None  # operands
     once: frozenset[str] = frozenset()  # `operands`, and options like them: if the rule has one, no other may follow
+    once_from: int = 1  # how many operands the rule has to name for that; 0: never, for they are arguments
     needs: frozenset[str] = frozenset()
     needs_why: str | None = None
     operands_need: frozenset[str] = frozenset()
@@ -114,6 +115,7 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     operands_need: str = ""
     most: int | None = None
     once: str = ""
+    once_from: int = 1
     needs: str = ""
     needs_why: str | None = None
     style: Literal["gnu", "one-dash"] | None = None
@@ -192,6 +194,7 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
         operands_why=data.operands_why,
         most=data.most,
         once=_names(data.once),
+        once_from=data.once_from,
         needs=_names(data.needs),
         needs_why=data.needs_why,
         operands_need=_names(data.operands_need),
