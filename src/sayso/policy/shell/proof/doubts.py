@@ -16,13 +16,14 @@ from typing import NamedTuple
 from sayso.core.redaction import shorten
 from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command, unknown_below
 from sayso.policy.shell.proof.languages import LANGUAGES
-from sayso.policy.shell.proof.profile import SHAPES, CommandProfile, Option, is_option, letters
+from sayso.policy.shell.proof.profile import GENERIC, SHAPES, CommandProfile, Option, is_option, letters
 from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption, name_of, script_of, wrapped_commands
 
 _DEEPEST = 6
 _LONGEST_CURE = 80
 _LONGEST_WHY = 160
 _SHOWS_VERSION = frozenset({"-v", "-V", "-version", "--version", "--help"})
+_SHOWS_ITSELF = frozenset(GENERIC.split())
 _WORD = re.compile(SHAPES["word"])
 # No option, no code from the input or an address; a package of npm may have a scope.
 _PROGRAM = re.compile(rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}")
@@ -330,6 +331,7 @@ class _Reader:
             return None
         for at, word in enumerate(rest, start=start):
             own = self._is_own(at) or command.after_operands or command.every_option or not is_option(word)
+            own = own or word in _SHOWS_ITSELF
             if not own and not self._is_listed((word.partition("=")[0],)):
                 return self._option_doubt(word, word.partition("=")[0], None)
             doubt = self._read_operand(word) if not is_option(word) or command.after_operands else None

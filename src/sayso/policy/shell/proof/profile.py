@@ -16,7 +16,7 @@ from sayso.errors import ConfigurationError
 Arity = Literal["", "=", "?", "#"]  # none; a value; an attached value or none; a number, attached or behind it, or none
 
 # Shapes of an operand or a value, by name. All but `any` refuse what programs take for more than a plain text.
-_NOT_PLAIN = r"(?![@|+!;])(?![^\n]*://)(?!\w+::)(?![^/\s@]+@[^/\s:]*:)"
+_NOT_PLAIN = r"(?![@|+!;<>&])(?!.*\|\s*$)(?![^\n]*://)(?!\w+::)(?![^/\s@]+@[^/\s:]*:)"
 SHAPES = {
     "any": r"[\s\S]*",
     "none": r"(?!)",
@@ -203,7 +203,7 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
         runs=data.runs,
         runs_option=_names(data.runs_option),
         joins=data.joins,
-        after=None if after in {None, "operands"} else dict(_parse_options(after or "", values)),
+        after=None if after in {None, "operands"} else dict(_parse_options(f"{GENERIC} {after}", values)),
         after_operands=after == "operands",
         opposites={**(above.opposites if above else {}), **_opposites(data.opposites)},
         why=data.why,
