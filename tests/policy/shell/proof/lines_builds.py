@@ -168,7 +168,7 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("cloc", "cloc --extract-with=id x.zip"),
     ("scc", "scc -o pwned"),
     ("tokei", "tokei -o pwned"),
-    ('cmake', 'cmake -S /tmp -B build'),
-    ('cmake', 'cmake -S . -B src'),
-    ('cmake', 'cmake -S . -B build/../src'),
+    ("cmake", "cmake -S /tmp -B build"),
+    ("cmake", "cmake -S . -B src"),
+    ("cmake", "cmake -S . -B build/../src"),
 )  # fmt: skip

@@ -70,7 +70,7 @@ def find_doubt(argv: Argv, coverage: Coverage, *, expands: bool = False, fed: bo
 
 
 def without_leading_flags(argv: Argv) -> Argv:
-    """Return the command without the harmless flags in front: `ip -4 addr` is `ip addr`, `mvn -q test` is `mvn test`."""
+    """Return the command without harmless flags in front: `ip -4 addr` is `ip addr`, `mvn -q test` is `mvn test`."""
     command, at = find_command(argv[0]), 1
     if command is None or command.language or command.why or name_of(argv) in WRAPPERS:
         return argv
@@ -202,13 +202,9 @@ class _Reader:
         doubt = self._taken_back(option.names, name, value, start)
         if self._is_own(start) and (value is None or self._is_own(value_at)):
             self._said.update(dict.fromkeys((*option.names, name), value or ""))
+        doubt = doubt or self._named_again(option, name, value, start, value_at)
         if doubt is not None:
             return doubt
-        if not self._command.once.isdisjoint(option.names):
-            if self._is_own(value_at):
-                self._name_operand(value or name)
-            elif self._is_named() and not self._is_own(start):
-                return self._doubt(start, f"{name} is not what the rule names ({self._own_operand})")
         free = self._is_own(start) or self._is_listed(option.names) or self._command.every_option
         why = "says where to change something" if option.target and self._changes else option.why
         if not free and why:
@@ -276,6 +272,15 @@ class _Reader:
         """Note that the rule names this operand; `pod/web` of kubectl counts as `pod web` does."""
         self._own_operand = word
         self._own_operands += 1 + word.count("/")
+
+    def _named_again(self, option: Option, name: str, value: str | None, start: int, value_at: int) -> Doubt | None:
+        """Doubt an option that names something to change, as operands do, where the rule has named that."""
+        if self._command.once.isdisjoint(option.names):
+            return None
+        if self._is_own(value_at):
+            self._name_operand(value or name)
+        named = self._is_named() and not self._is_own(start)
+        return self._doubt(start, f"{name} is not what the rule names ({self._own_operand})") if named else None
 
     def _is_named(self) -> bool:
         """Whether the rule has named what to change: then it has named all of it."""
