@@ -90,6 +90,7 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     stdin: frozenset[str] | None = None  # without one of these options, it runs what it reads from standard input
     stdin_operands: int | None = None  # with so many operands, it does not
     stdin_why: str | None = None  # else it runs that, unless it runs another command
+    names_others: bool = False  # it, or one of its sub-commands, runs another command by its name
     starts: bool = False  # it has operands of its own besides its sub-commands
 
     def option(self, name: str) -> Option | None:
@@ -216,7 +217,10 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
     subs = [(names, compile_command(each, command)) for names, each in data.commands.items()]
     # Several sub-commands with one description are written in one key, with commas.
     commands = {name.strip(): each for names, each in subs for name in names.split(",")}
-    return msgspec.structs.replace(command, commands=commands)
+    names_others = (
+        data.runs is not None or data.runs_option != "" or any(each.names_others for each in commands.values())
+    )
+    return msgspec.structs.replace(command, commands=commands, names_others=names_others)
 
 
 def shape(text: str) -> re.Pattern[str] | None:
