@@ -256,7 +256,8 @@ class ShellRules:
     ) -> list[Finding]:
         argv, shown, expands = self._normalise_name(argv), setting.shown, setting.expands
         if argv[0] in self._root.next and not self._matching(argv):
-            argv = without_leading_flags(argv)
+            plain = without_leading_flags(argv)
+            argv = plain if self._matching(plain) else argv
         rules = [*((each, len(each.words)) for each in self._matching(argv)), *above]
         if not rules:
             # If rules name the program, its sub-command is what no rule names.

@@ -121,6 +121,7 @@ class _Reader:
         self._loose_operand: str | None = None
         self._own_operand: str | None = None
         self._own_operands = 0
+        self._own_asks = False  # the rule itself says an option that asks: `--fix`, `--write`
         self._changes = False  # the rule's own words do more than read
 
     def read(self) -> Doubt | None:
@@ -202,6 +203,7 @@ class _Reader:
         doubt = self._taken_back(option.names, name, value, start)
         if self._is_own(start) and (value is None or self._is_own(value_at)):
             self._said.update(dict.fromkeys((*option.names, name), value or ""))
+            self._own_asks = self._own_asks or option.why is not None
         doubt = doubt or self._named_again(option, name, value, start, value_at)
         if doubt is not None:
             return doubt
@@ -285,7 +287,8 @@ class _Reader:
     def _is_named(self) -> bool:
         """Whether the rule has named what to change: then it has named all of it."""
         command = self._command
-        return bool(command.once or command.why) and 0 < command.once_from <= self._own_operands
+        changes = self._own_asks or bool(command.once or command.why)
+        return changes and 0 < command.once_from <= self._own_operands
 
     def _judge_operand(self, word: str, at: int) -> Doubt | None:
         command = self._command
