@@ -17,7 +17,16 @@ from sayso.core.redaction import shorten
 from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command, unknown_below
 from sayso.policy.shell.proof.languages import LANGUAGES
 from sayso.policy.shell.proof.profile import GENERIC, SHAPES, CommandProfile, Option, is_option, letters
-from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption, name_of, script_of, wrapped_commands
+from sayso.policy.shell.wrappers import (
+    EXECUTES,
+    WRAPPERS,
+    Argv,
+    UnknownOption,
+    name_of,
+    script_of,
+    word_set,
+    wrapped_commands,
+)
 
 _DEEPEST = 6
 _LONGEST_CURE = 80
@@ -31,6 +40,8 @@ _PLAIN = re.compile(SHAPES["plain"])
 _BOOLEANS = frozenset({"true", "false"})
 _NEGATIONS = ("no", "not-", "disable-", "without-")
 _STANDARD_INPUT = frozenset({"-", "/dev/stdin"})
+# What they stand before is changed, whatever the program: what no profile describes is read so.
+_ENDS = word_set("delete destroy drop erase kill purge remove reset restart rm stop terminate uninstall wipe")
 _NO = frozenset({"false", "null", "undefined", "no", "off", "0"})  # npm and yargs read `--dry-run false` as one option
 
 
@@ -274,6 +285,11 @@ class _Reader:
         """Note that the rule names this operand; `pod/web` of kubectl counts as `pod web` does."""
         self._own_operand = word
         self._own_operands += 1 + word.count("/")
+        self._note_verb(word)
+
+    def _note_verb(self, word: str) -> None:
+        if not self._command.described and word in _ENDS:
+            self._own_asks, self._own_operands = True, 0
 
     def _named_again(self, option: Option, name: str, value: str | None, start: int, value_at: int) -> Doubt | None:
         """Doubt an option that names something to change, as operands do, where the rule has named that."""
@@ -323,6 +339,7 @@ class _Reader:
         why = None if sub is None else sub.why
         self._command, self._name = sub or unknown_below(self._command), f"{self._name} {word}"
         self._changes = sub is None or why is not None
+        self._note_verb(word)
         return self._doubt(at, f"`{self._name}` {why}") if why and not self._is_own(at) else None
 
     def _read_behind_dashes(self) -> Doubt | None:

@@ -90,6 +90,7 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     stdin: frozenset[str] | None = None  # without one of these options, it runs what it reads from standard input
     stdin_operands: int | None = None  # with so many operands, it does not
     stdin_why: str | None = None  # else it runs that, unless it runs another command
+    described: bool = True  # by a profile
     names_others: bool = False  # it, or one of its sub-commands, runs another command by its name
     starts: bool = False  # it has operands of its own besides its sub-commands
 
