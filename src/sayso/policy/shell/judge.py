@@ -18,7 +18,8 @@ from sayso.policy.shell.block_scan import scan_commands
 from sayso.policy.shell.inner_commands import with_inner_commands
 from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
 from sayso.policy.shell.nesting import TooComplex
-from sayso.policy.shell.proof.doubts import Coverage, find_doubt, is_closed, without_leading_flags
+from sayso.policy.shell.proof.doubts import Coverage, find_doubt, is_closed
+from sayso.policy.shell.proof.leading_flags import without_leading_flags
 from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
 from sayso.policy.shell.stricter_rules import StricterRules
 from sayso.policy.shell.wrappers import (

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from sayso.core.redaction import shorten
 from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command, unknown_below
 from sayso.policy.shell.proof.languages import LANGUAGES
-from sayso.policy.shell.proof.profile import GENERIC, SHAPES, CommandProfile, Option, is_option, letters
+from sayso.policy.shell.proof.named_operands import NamedOperands
+from sayso.policy.shell.proof.profile import GENERIC, SHAPES, CommandProfile, Option, is_option, split_word
 from sayso.policy.shell.wrappers import (
     EXECUTES,
     WRAPPERS,
@@ -24,7 +25,6 @@ from sayso.policy.shell.wrappers import (
     UnknownOption,
     name_of,
     script_of,
-    word_set,
     wrapped_commands,
 )
 
@@ -40,8 +40,6 @@ _PLAIN = re.compile(SHAPES["plain"])
 _BOOLEANS = frozenset({"true", "false"})
 _NEGATIONS = ("no", "not-", "disable-", "without-")
 _STANDARD_INPUT = frozenset({"-", "/dev/stdin"})
-# What they stand before is changed, whatever the program: what no profile describes is read so.
-_ENDS = word_set("delete destroy drop erase kill purge remove reset restart rm stop terminate uninstall wipe")
 _NO = frozenset({"false", "null", "undefined", "no", "off", "0"})  # npm and yargs read `--dry-run false` as one option
 
 
@@ -80,23 +78,6 @@ def find_doubt(argv: Argv, coverage: Coverage, *, expands: bool = False, fed: bo
     return _Reader(argv, coverage, expands=expands, fed=fed).read()
 
 
-def without_leading_flags(argv: Argv) -> Argv:
-    """Return the command without harmless flags in front: `ip -4 addr` is `ip addr`, `mvn -q test` is `mvn test`."""
-    command, at = find_command(argv[0]), 1
-    if command is None or command.language or command.why or name_of(argv) in WRAPPERS:
-        return argv
-    while at < len(argv) and is_option(argv[at]) and _are_flags(command, argv[at]):
-        at += 1
-    return (argv[0], *argv[at:])
-
-
-def _are_flags(command: CommandProfile, word: str) -> bool:
-    """Whether the word holds only harmless options that take no value, wherever they work."""
-    options = [command.option(name) for name, _ in _split(command, word) or ()]
-    plain = (each is not None and not each.arity and not each.why and not each.target for each in options)
-    return bool(options) and all(plain)
-
-
 def is_closed(argv: Argv) -> bool:
     """Whether no argument can do harm, so that one that is not known yet is harmless, too."""
     command = find_command(argv[0])
@@ -130,9 +111,7 @@ class _Reader:
         self._given: set[str] = set()
         self._said: dict[str, str] = {}  # the rule's own options, and their values
         self._loose_operand: str | None = None
-        self._own_operand: str | None = None
-        self._own_operands = 0
-        self._own_asks = False  # the rule itself says an option that asks: `--fix`, `--write`
+        self._named = NamedOperands()
         self._changes = False  # the rule's own words do more than read
 
     def read(self) -> Doubt | None:
@@ -185,7 +164,7 @@ class _Reader:
         self._at += 1
         if self._is_pattern(word) and not self._command.every_option:
             return self._doubt(start, f"{word} may become other options")
-        found = _split(self._command, word)
+        found = split_word(self._command, word)
         if found is None:
             return self._read_unknown(word, start)
         for name, value in found:
@@ -214,7 +193,7 @@ class _Reader:
         doubt = self._taken_back(option.names, name, value, start)
         if self._is_own(start) and (value is None or self._is_own(value_at)):
             self._said.update(dict.fromkeys((*option.names, name), value or ""))
-            self._own_asks = self._own_asks or option.why is not None
+            self._named.changes = self._named.changes or option.why is not None
         doubt = doubt or self._named_again(option, name, value, start, value_at)
         if doubt is not None:
             return doubt
@@ -277,39 +256,23 @@ class _Reader:
         self._operands += 1
         if self._is_own(at):
             self._changes = self._changes or not _fits(command.operands, word)
-            self._name_operand(word)
+            self._named.add(word, self._command)
             return None
         return self._judge_operand(word, at)
-
-    def _name_operand(self, word: str) -> None:
-        """Note that the rule names this operand; `pod/web` of kubectl counts as `pod web` does."""
-        self._own_operand = word
-        self._own_operands += 1 + word.count("/")
-        self._note_verb(word)
-
-    def _note_verb(self, word: str) -> None:
-        if not self._command.described and word in _ENDS:
-            self._own_asks, self._own_operands = True, 0
 
     def _named_again(self, option: Option, name: str, value: str | None, start: int, value_at: int) -> Doubt | None:
         """Doubt an option that names something to change, as operands do, where the rule has named that."""
         if self._command.once.isdisjoint(option.names):
             return None
         if self._is_own(value_at):
-            self._name_operand(value or name)
-        named = self._is_named() and not self._is_own(start)
-        return self._doubt(start, f"{name} is not what the rule names ({self._own_operand})") if named else None
-
-    def _is_named(self) -> bool:
-        """Whether the rule has named what to change: then it has named all of it."""
-        command = self._command
-        changes = self._own_asks or bool(command.once or command.why)
-        return changes and 0 < command.once_from <= self._own_operands
+            self._named.add(value or name, self._command)
+        named = self._named.are_all(self._command) and not self._is_own(start)
+        return self._doubt(start, f"{name} is not what the rule names ({self._named.last})") if named else None
 
     def _judge_operand(self, word: str, at: int) -> Doubt | None:
         command = self._command
-        if self._is_named():
-            return self._doubt(at, f"{word} is not what the rule names ({self._own_operand})")
+        if self._named.are_all(self._command):
+            return self._doubt(at, f"{word} is not what the rule names ({self._named.last})")
         self._loose_operand = self._loose_operand or word
         if not _fits(command.operands, word):
             return self._doubt(at, command.operands_why or f"{word} is not a plain operand: it may be more than a name")
@@ -339,7 +302,7 @@ class _Reader:
         why = None if sub is None else sub.why
         self._command, self._name = sub or unknown_below(self._command), f"{self._name} {word}"
         self._changes = sub is None or why is not None
-        self._note_verb(word)
+        self._named.note_verb(word, self._command)
         return self._doubt(at, f"`{self._name}` {why}") if why and not self._is_own(at) else None
 
     def _read_behind_dashes(self) -> Doubt | None:
@@ -403,7 +366,7 @@ class _Reader:
 
     def _missing(self) -> Doubt | None:
         command = self._command
-        if self._is_own(len(self._argv) - 1) and (self._own_operand or self._said):
+        if self._is_own(len(self._argv) - 1) and (self._named.last or self._said):
             return self._fed_commands()  # the rule names this very command, and not just the program
         if command.needs and self._given.isdisjoint(command.needs) and not self._coverage.every_option:
             return self._doubt(len(self._argv) - 1, command.needs_why or f"{self._name} does more than it shows")
@@ -438,22 +401,6 @@ class _Reader:
         named = len(words) <= _LONGEST_CURE and "\n" not in words
         cure = f"a rule for `{words}` would allow it" if named else "a rule with these very words would allow it"
         return Doubt(self._argv[at] if at < len(self._argv) else "", shorten(why, _LONGEST_WHY), cure)
-
-
-def _split(command: CommandProfile, word: str) -> list[tuple[str, str | None]] | None:
-    """Return the options in one word, each with its attached value; None if one of them is unknown."""
-    name, equals, value = word.partition("=")
-    if word.startswith("--") or command.one_dash:
-        option = command.option(name)
-        if option is not None:
-            return None if equals and not option.arity else [(name, value if equals else None)]
-        letter = command.option(word[:2]) if command.one_dash and not word.startswith("--") else None
-        return [(word[:2], word[2:])] if letter and letter.attaches(word) else None
-    option = command.option(word)
-    if option is not None:
-        return [(word, None)]
-    found = letters(command, word)
-    return None if found is None else list(found)
 
 
 def _fits(shape: re.Pattern[str] | None, word: str) -> bool:

@@ -285,6 +285,22 @@ def letters(command: CommandProfile, word: str) -> Iterable[tuple[str, str | Non
     return found
 
 
+def split_word(command: CommandProfile, word: str) -> list[tuple[str, str | None]] | None:
+    """Return the options in one word, each with its attached value; None if one of them is unknown."""
+    name, equals, value = word.partition("=")
+    if word.startswith("--") or command.one_dash:
+        option = command.option(name)
+        if option is not None:
+            return None if equals and not option.arity else [(name, value if equals else None)]
+        letter = command.option(word[:2]) if command.one_dash and not word.startswith("--") else None
+        return [(word[:2], word[2:])] if letter and letter.attaches(word) else None
+    option = command.option(word)
+    if option is not None:
+        return [(word, None)]
+    found = letters(command, word)
+    return None if found is None else list(found)
+
+
 def is_option(word: str) -> bool:
     """Whether the word is written as an option; a single dash is standard input."""
     return word.startswith("-") and word != "-"
