@@ -25,6 +25,7 @@ from sayso.policy.shell.lexer import NotProvable, Redirect, hidden_character, le
         ("time a -x && time -p b | c", [("a", "-x"), ("b",), ("c",)]),
         ("\\if x", [("if", "x")]),
         ("ls é 文", [("ls", "é", "文")]),
+        ("[ -f x ] && ls", [("[", "-f", "x", "]"), ("ls",)]),
     ],
 )
 def test_a_line_is_read_as_the_commands_that_bash_would_run(line: str, argvs: list[tuple[str, ...]]) -> None:
@@ -73,6 +74,8 @@ def test_expansions_of_operands_are_read_where_they_are_wanted() -> None:
     (part,) = lex("ls *.py ~/x", expand=frozenset({"glob", "tilde"}))
     assert part.argv == ("ls", "*.py", "~/x")
     assert part.expands == {"glob", "tilde"}
+    with pytest.raises(NotProvable, match="pattern of file names"):
+        lex("ls [a]")
     with pytest.raises(NotProvable, match="home folder"):
         lex("ls *.py ~/x", expand=frozenset({"glob"}))
 

@@ -8,7 +8,7 @@ CASES = [
     ("git push", "git push origin main", """
         git push origin HEAD:main | git push origin +main | git push origin refs/heads/main | git push origin dev main
         git push origin dev:refs/heads/main | git push -u origin main:main | git push --repo=origin main
-        git push --all origin
+        git push --all origin | git push origin heads/main | git push origin dev:heads/main
     """, """
         git push origin dev | git push origin feature/main | git push origin main-2
         git push -u origin HEAD:dev | git push
@@ -35,6 +35,12 @@ CASES = [
     """),
     ("kubectl get", "kubectl get secrets", "kubectl get secrets.v1. | kubectl get -o yaml secrets", """
         kubectl get pods -n secrets | kubectl get deploy web
+    """),
+    ("kubectl", "kubectl --context=prod", "kubectl get pods --context prod | kubectl --context=prod get pods", """
+        kubectl --context=dev get pods | kubectl get pods --context dev | kubectl get pods
+    """),
+    ("kubectl", "kubectl get --namespace=prod", "kubectl get -n prod pods | kubectl get pods -nprod", """
+        kubectl get --namespace=dev pods | kubectl get -n dev pods
     """),
     ("docker", "docker stop db", "docker stop -t 5 db | docker container stop web db", "docker logs db | docker ps"),
     ("gh api", "gh api -X DELETE", "gh api -X delete x | gh api --method=Delete x | gh api -Xdelete x", "gh api user"),

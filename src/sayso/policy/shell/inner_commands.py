@@ -125,6 +125,16 @@ def runs_only_itself(argv: Argv) -> bool:
     return with_inner_commands(argv) == [argv] and not (is_shell(argv) or reads_input(argv) or scripts_in(argv))
 
 
+def plain_commands(argv: Argv) -> list[Argv] | None:
+    """Return this command and those that it runs, if these run nothing in turn; None if it takes a closer look."""
+    if runs_only_itself(argv):
+        return [argv]
+    if is_shell(argv) or reads_input(argv) or scripts_in(argv):
+        return None
+    found = with_inner_commands(argv)
+    return found if all(map(runs_only_itself, found[1:])) else None
+
+
 def _direct_inner_commands(argv: Argv) -> list[Argv] | None:
     """Return the commands that this one runs directly; None if their beginning is unknown."""
     name = name_of(argv)

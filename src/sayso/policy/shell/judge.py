@@ -18,7 +18,8 @@ from sayso.policy.shell.block_scan import scan_commands
 from sayso.policy.shell.inner_commands import with_inner_commands
 from sayso.policy.shell.lexer import NotProvable, Part, Redirect, lex
 from sayso.policy.shell.nesting import TooComplex
-from sayso.policy.shell.proof.doubts import Coverage, find_doubt, is_closed, without_leading_flags
+from sayso.policy.shell.proof.doubts import Coverage, find_doubt, is_closed
+from sayso.policy.shell.proof.leading_flags import without_leading_flags
 from sayso.policy.shell.rules import CODE_LOADING_VARIABLES, Confinement, ShellRule
 from sayso.policy.shell.stricter_rules import StricterRules
 from sayso.policy.shell.wrappers import (
@@ -256,7 +257,8 @@ class ShellRules:
     ) -> list[Finding]:
         argv, shown, expands = self._normalise_name(argv), setting.shown, setting.expands
         if argv[0] in self._root.next and not self._matching(argv):
-            argv = without_leading_flags(argv)
+            plain = without_leading_flags(argv)
+            argv = plain if self._matching(plain) else argv
         rules = [*((each, len(each.words)) for each in self._matching(argv)), *above]
         if not rules:
             # If rules name the program, its sub-command is what no rule names.

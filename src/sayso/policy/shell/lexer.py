@@ -264,6 +264,8 @@ class _Lexer:
             and not (word.bare and _LITERAL.fullmatch(word.text))
         ):
             self.refuse("braces are expanded", word.start)
+        if word.text == "[":  # alone it is no pattern, but a command
+            word.expands.clear()
         if not word.expands <= self.expand:
             kind = "a pattern of file names" if "glob" in word.expands else "a home folder (~)"
             self.refuse(f"{kind} is expanded", word.start)

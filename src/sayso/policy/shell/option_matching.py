@@ -109,11 +109,13 @@ def _letters_of(command: Argv, profile: CommandProfile | None) -> spellings.Lett
 
 
 def _other_names(command: CommandProfile, options: Argv) -> dict[str, Argv]:
-    known = {option: command.option(option.partition("=")[0]) for option in options if option.startswith("--")}
+    """Return for each option its other long names, each with the value that the rule says."""
+    parts = {option: option.partition("=") for option in options if option.startswith("--")}
+    known = {option: (command.option(name), name, equals + value) for option, (name, equals, value) in parts.items()}
     return {
-        name: tuple(each for each in option.names if each.startswith("--") and each != name)
-        for name, option in known.items()
-        if option is not None
+        option: tuple(f"{each}{rest}" for each in found.names if each.startswith("--") and each != name)
+        for option, (found, name, rest) in known.items()
+        if found is not None
     }
 
 
@@ -182,7 +184,7 @@ def _has_operand(rule: LooseRule, name: str, words: Argv) -> bool:
 
 def _branch_of(word: str) -> str:
     """Return the branch that a refspec writes: `+HEAD:refs/heads/main`."""
-    return word.removeprefix("+").rpartition(":")[2].removeprefix("refs/heads/")
+    return word.removeprefix("+").rpartition(":")[2].removeprefix("refs/").removeprefix("heads/")
 
 
 # Sub-commands.

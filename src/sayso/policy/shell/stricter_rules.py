@@ -8,9 +8,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from sayso.policy.shell.block_scan import scan_commands
-from sayso.policy.shell.inner_commands import runs_only_itself
+from sayso.policy.shell.inner_commands import plain_commands
 from sayso.policy.shell.lexer import Part
 from sayso.policy.shell.option_matching import LooseRule, loosen, may_match
 from sayso.policy.shell.rules import ShellRule
@@ -50,12 +51,14 @@ class StricterRules:
         yield from ((argv, rule) for loose, rule in self._about(named[0]) if may_match(loose, named))
 
     def _commands(self, line: str, parts: Sequence[Part]) -> Iterable[Argv]:
-        """Return the commands that a line may run; where nothing is blocked, a proof that they are simple is enough."""
+        """Return the commands that a line may run; where nothing is blocked, a proof that they are plain is enough."""
         if not self._rules:
             return ()
-        argvs = [part.argv for part in parts if part.argv]
-        simple = not self.blocks and parts and all(map(runs_only_itself, argvs))
-        return argvs if simple else scan_commands(line)
+        if self.blocks or not parts:
+            return scan_commands(line)
+        found = [plain_commands(part.argv) for part in parts if part.argv]
+        plain = [each for each in found if each is not None]
+        return chain.from_iterable(plain) if len(plain) == len(found) else scan_commands(line)
 
     def _about(self, name: str) -> list[tuple[LooseRule, ShellRule]]:
         """Return the rules about a program; its name may be a glob."""

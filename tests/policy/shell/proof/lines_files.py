@@ -125,4 +125,6 @@ ASKS = (
     ("mv -n", "mv -n -vf a b"),
     ("mv -i", "mv -i a b --force"),
     ("cp -n", "cp -n -f a b"),
+    ("file", "file -f /etc/shadow"),
+    ("tree", "tree --fromfile /etc/shadow"),
 )

@@ -77,6 +77,8 @@ HARMLESS = (
     ("tar xzf", "tar xzf a.tgz"),
     ("pdftotext", "pdftotext -layout x.pdf -"),
     ("pdfinfo", "pdfinfo -f 1 x.pdf"),
+    ("pdflatex", "pdflatex -interaction=nonstopmode main.tex"),
+    ("latexmk", "latexmk -pdf main.tex"),
 )
 ASKS = (
     ("tar", "tar -xf a.tar"),
@@ -198,4 +200,10 @@ ASKS = (
     ("tar tf", "tar tf x --exclude --to-command=id"),
     ("tar -tf x", "tar -tf x --exclude-from=f"),
     ("pdftotext", "pdftotext -cfg f x.pdf"),
+    ("pdflatex", "pdflatex '\\immediate\\write18{id}'"),
+    ("lualatex", "lualatex '\\directlua{os.execute(\"id\")}'"),
+    ("pdftex", "pdftex '&evil x'"),
+    ("latexmk", "latexmk -e 'system(1)' x"),
+    ("pdflatex", "pdflatex -shell-escape x"),
+    ("exiftool", "exiftool 'touch x|'"),
 )

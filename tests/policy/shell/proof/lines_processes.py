@@ -60,6 +60,8 @@ HARMLESS = (
     ("strace rm", "strace rm x"),
     ("bash run.sh", "bash run.sh < in.txt"),
     ("parallel", "parallel -j4 ls ::: a b"),
+    ("[", "[ -f package.json ]"),
+    ("test", "test -d src"),
 )
 ASKS = (
     ("hyperfine", "hyperfine 'ls; id'"),
@@ -169,4 +171,5 @@ ASKS = (
     ("sh -s", "sh -s < cmds"),
     ("dc", "dc < cmds"),
     ("gdb", "gdb < cmds"),
+    ("[", "[ -v 'a[$(id)]' ]"),
 )

@@ -52,6 +52,10 @@ HARMLESS = (
     ("arch", "arch"),
     ("restic", "restic snapshots"),
     ("systemctl status", "systemctl --user status x"),
+    ("systemd-analyze", "systemd-analyze blame"),
+    ("busctl", "busctl list"),
+    ("coredumpctl", "coredumpctl list"),
+    ("date", "date +%s"),
 )
 ASKS = (
     ("date", "date -s 2020-01-01"),
@@ -126,4 +130,8 @@ ASKS = (
     ("gsettings", "gsettings set a b c"),
     ("virsh", "virsh destroy x"),
     ("borg", "borg delete x"),
+    ("systemd-analyze", "systemd-analyze log-level debug"),
+    ("busctl", "busctl call a b c d"),
+    ("coredumpctl", "coredumpctl debug"),
+    ("date", "date -f /etc/shadow"),
 )

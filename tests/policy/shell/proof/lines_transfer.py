@@ -30,6 +30,7 @@ HARMLESS = (
     ("curl -s http://localhost:8000", "curl -s http://localhost:8000 -o /dev/null -w '%{http_code}'"),
     ("rclone ls", "rclone ls remote:folder/a,b"),
     ("rclone lsf", "rclone lsf -R remote:"),
+    ("xh", "xh localhost:3000/health"),
 )
 ASKS = (
     ("curl", "curl -o pwn https://x"),
@@ -118,4 +119,6 @@ ASKS = (
     ("ftp", "ftp h < cmds"),
     ("lftp", "lftp -e '!id' h"),
     ("http GET", "http GET localhost:8000 < .env"),
+    ("xh", "xh localhost a=b"),
+    ("xh", "xh POST localhost"),
 )

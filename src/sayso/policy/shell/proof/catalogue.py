@@ -25,7 +25,9 @@ from sayso.policy.shell.proof.profile import (
 
 _PROGRAMS = re.compile(r'programs = \[("[^"]+"(?:, "[^"]+")*)\]')
 # A program that no profile describes: these options have one meaning everywhere.
-UNKNOWN = compile_command(CommandData(harmless="--verbose --quiet --silent --no-color --color?"))
+UNKNOWN = msgspec.structs.replace(
+    compile_command(CommandData(harmless="--verbose --quiet --silent --no-color --color?")), described=False
+)
 _PROJECT_SCRIPTS = frozenset({"gradlew", "mvnw"})  # that every project with these tools has
 _VERSION = re.compile(r"(?<=[a-z])-?[0-9]+(?:\.\d+)*$")
 

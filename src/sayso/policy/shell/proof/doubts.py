@@ -16,13 +16,23 @@ from typing import NamedTuple
 from sayso.core.redaction import shorten
 from sayso.policy.shell.proof.catalogue import UNKNOWN, find_command, unknown_below
 from sayso.policy.shell.proof.languages import LANGUAGES
-from sayso.policy.shell.proof.profile import SHAPES, CommandProfile, Option, is_option, letters
-from sayso.policy.shell.wrappers import EXECUTES, WRAPPERS, Argv, UnknownOption, name_of, script_of, wrapped_commands
+from sayso.policy.shell.proof.named_operands import NamedOperands
+from sayso.policy.shell.proof.profile import GENERIC, SHAPES, CommandProfile, Option, is_option, split_word
+from sayso.policy.shell.wrappers import (
+    EXECUTES,
+    WRAPPERS,
+    Argv,
+    UnknownOption,
+    name_of,
+    script_of,
+    wrapped_commands,
+)
 
 _DEEPEST = 6
 _LONGEST_CURE = 80
 _LONGEST_WHY = 160
 _SHOWS_VERSION = frozenset({"-v", "-V", "-version", "--version", "--help"})
+_SHOWS_ITSELF = frozenset(GENERIC.split())
 _WORD = re.compile(SHAPES["word"])
 # No option, no code from the input or an address; a package of npm may have a scope.
 _PROGRAM = re.compile(rf"@[\w.-]+/[\w.@-]+|(?![-:])(?!\w+:){SHAPES['plain']}")
@@ -68,17 +78,6 @@ def find_doubt(argv: Argv, coverage: Coverage, *, expands: bool = False, fed: bo
     return _Reader(argv, coverage, expands=expands, fed=fed).read()
 
 
-def without_leading_flags(argv: Argv) -> Argv:
-    """Return the command without the harmless flags before its sub-command: `ip -4 addr` is `ip addr`."""
-    command, at = find_command(argv[0]), 1
-    while command is not None and command.commands and at < len(argv) and is_option(argv[at]):
-        option = command.option(argv[at])
-        if option is None or option.arity or option.why or option.target:
-            return argv
-        at += 1
-    return (argv[0], *argv[at:])
-
-
 def is_closed(argv: Argv) -> bool:
     """Whether no argument can do harm, so that one that is not known yet is harmless, too."""
     command = find_command(argv[0])
@@ -112,7 +111,7 @@ class _Reader:
         self._given: set[str] = set()
         self._said: dict[str, str] = {}  # the rule's own options, and their values
         self._loose_operand: str | None = None
-        self._own_operand: str | None = None
+        self._named = NamedOperands()
         self._changes = False  # the rule's own words do more than read
 
     def read(self) -> Doubt | None:
@@ -165,7 +164,7 @@ class _Reader:
         self._at += 1
         if self._is_pattern(word) and not self._command.every_option:
             return self._doubt(start, f"{word} may become other options")
-        found = _split(self._command, word)
+        found = split_word(self._command, word)
         if found is None:
             return self._read_unknown(word, start)
         for name, value in found:
@@ -194,10 +193,10 @@ class _Reader:
         doubt = self._taken_back(option.names, name, value, start)
         if self._is_own(start) and (value is None or self._is_own(value_at)):
             self._said.update(dict.fromkeys((*option.names, name), value or ""))
+            self._named.changes = self._named.changes or option.why is not None
+        doubt = doubt or self._named_again(option, name, value, start, value_at)
         if doubt is not None:
             return doubt
-        if self._own_operand and not self._is_own(start) and not self._command.once.isdisjoint(option.names):
-            return self._doubt(start, f"{name} is not what the rule names ({self._own_operand})")
         free = self._is_own(start) or self._is_listed(option.names) or self._command.every_option
         why = "says where to change something" if option.target and self._changes else option.why
         if not free and why:
@@ -257,14 +256,23 @@ class _Reader:
         self._operands += 1
         if self._is_own(at):
             self._changes = self._changes or not _fits(command.operands, word)
-            self._own_operand = word
+            self._named.add(word, self._command)
             return None
         return self._judge_operand(word, at)
 
+    def _named_again(self, option: Option, name: str, value: str | None, start: int, value_at: int) -> Doubt | None:
+        """Doubt an option that names something to change, as operands do, where the rule has named that."""
+        if self._command.once.isdisjoint(option.names):
+            return None
+        if self._is_own(value_at):
+            self._named.add(value or name, self._command)
+        named = self._named.are_all(self._command) and not self._is_own(start)
+        return self._doubt(start, f"{name} is not what the rule names ({self._named.last})") if named else None
+
     def _judge_operand(self, word: str, at: int) -> Doubt | None:
         command = self._command
-        if command.once and self._own_operand:
-            return self._doubt(at, f"{word} is not what the rule names ({self._own_operand})")
+        if self._named.are_all(self._command):
+            return self._doubt(at, f"{word} is not what the rule names ({self._named.last})")
         self._loose_operand = self._loose_operand or word
         if not _fits(command.operands, word):
             return self._doubt(at, command.operands_why or f"{word} is not a plain operand: it may be more than a name")
@@ -294,6 +302,7 @@ class _Reader:
         why = None if sub is None else sub.why
         self._command, self._name = sub or unknown_below(self._command), f"{self._name} {word}"
         self._changes = sub is None or why is not None
+        self._named.note_verb(word, self._command)
         return self._doubt(at, f"`{self._name}` {why}") if why and not self._is_own(at) else None
 
     def _read_behind_dashes(self) -> Doubt | None:
@@ -310,6 +319,7 @@ class _Reader:
             return None
         for at, word in enumerate(rest, start=start):
             own = self._is_own(at) or command.after_operands or command.every_option or not is_option(word)
+            own = own or word in _SHOWS_ITSELF
             if not own and not self._is_listed((word.partition("=")[0],)):
                 return self._option_doubt(word, word.partition("=")[0], None)
             doubt = self._read_operand(word) if not is_option(word) or command.after_operands else None
@@ -356,7 +366,7 @@ class _Reader:
 
     def _missing(self) -> Doubt | None:
         command = self._command
-        if self._is_own(len(self._argv) - 1) and (self._own_operand or self._said):
+        if self._is_own(len(self._argv) - 1) and (self._named.last or self._said):
             return self._fed_commands()  # the rule names this very command, and not just the program
         if command.needs and self._given.isdisjoint(command.needs) and not self._coverage.every_option:
             return self._doubt(len(self._argv) - 1, command.needs_why or f"{self._name} does more than it shows")
@@ -391,22 +401,6 @@ class _Reader:
         named = len(words) <= _LONGEST_CURE and "\n" not in words
         cure = f"a rule for `{words}` would allow it" if named else "a rule with these very words would allow it"
         return Doubt(self._argv[at] if at < len(self._argv) else "", shorten(why, _LONGEST_WHY), cure)
-
-
-def _split(command: CommandProfile, word: str) -> list[tuple[str, str | None]] | None:
-    """Return the options in one word, each with its attached value; None if one of them is unknown."""
-    name, equals, value = word.partition("=")
-    if word.startswith("--") or command.one_dash:
-        option = command.option(name)
-        if option is not None:
-            return None if equals and not option.arity else [(name, value if equals else None)]
-        letter = command.option(word[:2]) if command.one_dash and not word.startswith("--") else None
-        return [(word[:2], word[2:])] if letter and letter.attaches(word) else None
-    option = command.option(word)
-    if option is not None:
-        return [(word, None)]
-    found = letters(command, word)
-    return None if found is None else list(found)
 
 
 def _fits(shape: re.Pattern[str] | None, word: str) -> bool:

@@ -16,7 +16,7 @@ from sayso.errors import ConfigurationError
 Arity = Literal["", "=", "?", "#"]  # none; a value; an attached value or none; a number, attached or behind it, or none
 
 # Shapes of an operand or a value, by name. All but `any` refuse what programs take for more than a plain text.
-_NOT_PLAIN = r"(?![@|+!;])(?![^\n]*://)(?!\w+::)(?![^/\s@]+@[^/\s:]*:)"
+_NOT_PLAIN = r"(?![@|+!;<>&])(?!.*\|\s*$)(?![^\n]*://)(?!\w+::)(?![^/\s@]+@[^/\s:]*:)"
 SHAPES = {
     "any": r"[\s\S]*",
     "none": r"(?!)",
@@ -72,6 +72,7 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     operands_why: str | None = None
     most: int | None = None  # operands
     once: frozenset[str] = frozenset()  # `operands`, and options like them: if the rule has one, no other may follow
+    once_from: int = 1  # how many operands the rule has to name for that; 0: never, for they are arguments
     needs: frozenset[str] = frozenset()
     needs_why: str | None = None
     operands_need: frozenset[str] = frozenset()
@@ -89,6 +90,8 @@ class CommandProfile(msgspec.Struct, frozen=True, kw_only=True):
     stdin: frozenset[str] | None = None  # without one of these options, it runs what it reads from standard input
     stdin_operands: int | None = None  # with so many operands, it does not
     stdin_why: str | None = None  # else it runs that, unless it runs another command
+    described: bool = True  # by a profile
+    names_others: bool = False  # it, or one of its sub-commands, runs another command by its name
     starts: bool = False  # it has operands of its own besides its sub-commands
 
     def option(self, name: str) -> Option | None:
@@ -114,6 +117,7 @@ class CommandData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     operands_need: str = ""
     most: int | None = None
     once: str = ""
+    once_from: int = 1
     needs: str = ""
     needs_why: str | None = None
     style: Literal["gnu", "one-dash"] | None = None
@@ -192,6 +196,7 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
         operands_why=data.operands_why,
         most=data.most,
         once=_names(data.once),
+        once_from=data.once_from,
         needs=_names(data.needs),
         needs_why=data.needs_why,
         operands_need=_names(data.operands_need),
@@ -200,7 +205,7 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
         runs=data.runs,
         runs_option=_names(data.runs_option),
         joins=data.joins,
-        after=None if after in {None, "operands"} else dict(_parse_options(after or "", values)),
+        after=None if after in {None, "operands"} else dict(_parse_options(f"{GENERIC} {after}", values)),
         after_operands=after == "operands",
         opposites={**(above.opposites if above else {}), **_opposites(data.opposites)},
         why=data.why,
@@ -213,7 +218,10 @@ def compile_command(data: CommandData, above: CommandProfile | None = None) -> C
     subs = [(names, compile_command(each, command)) for names, each in data.commands.items()]
     # Several sub-commands with one description are written in one key, with commas.
     commands = {name.strip(): each for names, each in subs for name in names.split(",")}
-    return msgspec.structs.replace(command, commands=commands)
+    names_others = (
+        data.runs is not None or data.runs_option != "" or any(each.names_others for each in commands.values())
+    )
+    return msgspec.structs.replace(command, commands=commands, names_others=names_others)
 
 
 def shape(text: str) -> re.Pattern[str] | None:
@@ -275,6 +283,22 @@ def letters(command: CommandProfile, word: str) -> Iterable[tuple[str, str | Non
             return [*found, (f"-{letter}", word[at:])]
         found.append((f"-{letter}", None))
     return found
+
+
+def split_word(command: CommandProfile, word: str) -> list[tuple[str, str | None]] | None:
+    """Return the options in one word, each with its attached value; None if one of them is unknown."""
+    name, equals, value = word.partition("=")
+    if word.startswith("--") or command.one_dash:
+        option = command.option(name)
+        if option is not None:
+            return None if equals and not option.arity else [(name, value if equals else None)]
+        letter = command.option(word[:2]) if command.one_dash and not word.startswith("--") else None
+        return [(word[:2], word[2:])] if letter and letter.attaches(word) else None
+    option = command.option(word)
+    if option is not None:
+        return [(word, None)]
+    found = letters(command, word)
+    return None if found is None else list(found)
 
 
 def is_option(word: str) -> bool:

@@ -26,8 +26,10 @@ def runs_anything(words: Argv) -> bool:
 
 def _named_by_runner(argv: Argv) -> Argv:
     command = find_command(argv[0])
+    if command is None or not command.names_others:
+        return ()
     for at, word in enumerate(argv[1:], start=1):
-        if command is not None and word[:2] in command.runs_option:
+        if word[:2] in command.runs_option:
             return tuple(each for each in (word[2:], *argv[at + 1 :]) if each)
     command, rest = _enter(argv)
     return () if command is None or command.runs is None else rest[command.runs :]
