@@ -46,7 +46,10 @@ def call(request: Any) -> None:
         sys.stdout.write("x" * (70 * 1024 * 1024))
         sys.stdout.flush()
     elif name == "never":
-        pass
+        send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "begun"}})
+    elif name == "meddles":
+        answer({"id": args["with"]}, text("forged"))
+        answer(request, text("meddled"))
     elif name == "mutates":
         send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         answer(request, text("changed"))
@@ -57,6 +60,8 @@ def call(request: Any) -> None:
 def listing(request: Any) -> None:
     tools = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
     params: dict[str, Any] = request.get("params") or {}
+    with BOOK.with_name("listed").open("a", encoding="utf-8") as listed:
+        listed.write(json.dumps(params.get("_meta")) + "\n")
     at = int(params.get("cursor", 0))
     page = {"tools": tools[at : at + 5]}
     answer(request, {**page, "nextCursor": str(at + 5)} if at + 5 < len(tools) else page)

@@ -10,6 +10,8 @@ import logging
 import os
 import re
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -21,6 +23,9 @@ from sayso.config.load_policy import load_policy
 from sayso.engine.controller import ApprovalController
 from sayso.engine.settings import DEFAULT_STORE
 from sayso.errors import ConfigurationError, StoreError, ToolError
+
+if TYPE_CHECKING:
+    from sayso.adapters.mcp.relay import Relay
 
 _SESSION = "CLAUDE_CODE_SESSION_ID"  # what Claude Code tells the servers that it starts
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -35,6 +40,7 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
     hold: float
     expires: float
     session: str | None
+    pins: str | None
     command: tuple[str, ...]
 
 
@@ -67,6 +73,12 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
     help="How long a question can be answered, unless its rule says it; else 1h.",
 )
 @click.option("--session", metavar="NAME", help="The session of its calls; else that of the client, or of this start.")
+@click.option(
+    "--pins",
+    type=click.Path(),
+    metavar="FILE",
+    help="Trust the tools as this file has them, which is written at the first start; else as the store has them.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def mcp(**given: object) -> None:
     """Put a policy before an MCP server: what its tools do is decided here, asked about and recorded.
@@ -97,6 +109,18 @@ async def _relay(options: _Options) -> int:
         return 1
     async with controller:
         try:
-            return await relay_stdio(controller, options.name, options.command, hold=options.hold)
+            return await relay_stdio(_build_relay(controller, options), options.command)
         except (ConfigurationError, StoreError, ToolError) as error:
             raise click.ClickException(visible(str(error))) from None
+
+
+def _build_relay(controller: ApprovalController, options: _Options) -> Relay:
+    """Return the relay before the server, with the pins that the owner has chosen."""
+    from sayso.adapters.kit import Gate  # noqa: PLC0415 - help does without it
+    from sayso.adapters.mcp.pins import PinFile, StoredPins  # noqa: PLC0415 - as above
+    from sayso.adapters.mcp.relay import Relay  # noqa: PLC0415 - as above
+    from sayso.adapters.mcp.tool_listing import Listing  # noqa: PLC0415 - as above
+
+    gate, name = Gate(controller), options.name
+    pins = StoredPins(name, controller.store) if options.pins is None else PinFile(Path(options.pins))
+    return Relay(gate, name, Listing(gate, name, pins), hold=options.hold)
