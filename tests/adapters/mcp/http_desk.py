@@ -96,11 +96,18 @@ Handler = Callable[["RawRequest"], Awaitable[None]]
 class RawRequest:
     """What a raw server got, and the socket to answer on, byte by byte."""
 
-    def __init__(self, method: str, headers: dict[str, str], body: Any, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        method: str,
+        headers: dict[str, str],
+        body: Any,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
         self.method = method
         self.headers = headers
         self.body = body
-        self._writer = writer
+        self._reader, self._writer = reader, writer
 
     async def send(self, text: str) -> None:
         """Send text as it is."""
@@ -123,7 +130,7 @@ class RawRequest:
 
     async def closed(self) -> None:
         """Wait until the other side is gone."""
-        await self._writer.wait_closed()
+        await self._reader.read()
 
 
 @contextlib.asynccontextmanager
@@ -135,7 +142,8 @@ async def raw_upstream(handle: Handler) -> AsyncGenerator[str]:
             head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:-2])}
             body = await reader.readexactly(int(headers.get("content-length", 0)))
-            await handle(RawRequest(head[0].split()[0], headers, json.loads(body) if body else None, writer))
+            content = json.loads(body) if body else None
+            await handle(RawRequest(head[0].split()[0], headers, content, reader, writer))
         writer.close()
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)

@@ -41,6 +41,13 @@ def build(book: list[str]) -> MCPServer:
         book.append("slow")
         return "done"
 
+    @server.tool()
+    async def confirm(ctx: Context, amount: int) -> str:
+        """Ask the client's user, and then do it."""
+        answer = await ctx.elicit(f"really {amount}?", Confirmed)
+        book.append(f"confirmed {amount} {answer.action}")
+        return "confirmed"
+
     @server.resource("note://one")
     def note() -> str:
         return "a note"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -25,6 +25,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _LARGEST = 16 * 1024 * 1024
 _SECONDS = 20.0
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::[0-9]{1,5})?")
 _MAY_REPEAT = frozenset({"accept", "cookie", "via", "forwarded", "x-forwarded-for", "cache-control"})
 
 
@@ -50,9 +51,12 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
             HttpRefusal: it is not let in.
         """
         host = headers.get("host", "")
-        if self.token is None and _split(host).hostname not in {self.host, *_LOCAL}:
+        if self.token is None and _name(host) not in {self.host, *_LOCAL}:
             raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, f"this relay is not called {host!r}")
-        if "origin" in headers and _split(headers["origin"].partition("://")[2]).netloc != _split(host).netloc:
+        if "origin" in headers and headers["origin"].lower() not in {
+            f"http://{host}".lower(),
+            f"https://{host}".lower(),
+        }:
             raise HttpRefusal(HTTPStatus.FORBIDDEN, "this came from a page of another origin")
         given = headers.get("authorization", "")
         if self.token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
@@ -60,11 +64,10 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
             raise HttpRefusal(HTTPStatus.UNAUTHORIZED, "this relay wants its own token as Authorization", challenge)
 
 
-def _split(host: str) -> SplitResult:
-    try:
-        return urlsplit(f"//{host.lower()}")
-    except ValueError:
-        return urlsplit("")
+def _name(host: str) -> str:
+    """Return the name in a Host header, without its port; an empty text for anything else."""
+    found = _HOST.fullmatch(host.lower())
+    return "" if found is None else (found[1] or found[2])
 
 
 def read_headers(given: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
