@@ -49,10 +49,14 @@ class Desk:
         return [name for name, _ in self.ran]
 
     def command(self, *options: str) -> list[str]:
-        """Return the command of the relay."""
-        own = ["--name", "raw", "--policy", str(self.folder / "sayso.yaml"), "--store", str(self.store)]
+        """Return the command of the relay before the raw server."""
         server = [sys.executable, str(SERVER), str(self.book), str(self.folder / "tools.json")]
-        return [sys.executable, "-m", "sayso", "mcp", *own, *options, "--", *server]
+        return self.relay_command("raw", *options, "--", *server)
+
+    def relay_command(self, name: str, *more: str) -> list[str]:
+        """Return the command of a relay."""
+        own = ["--name", name, "--policy", str(self.folder / "sayso.yaml"), "--store", str(self.store)]
+        return [sys.executable, "-m", "sayso", "mcp", *own, *more]
 
     @contextlib.asynccontextmanager
     async def controller(self) -> AsyncGenerator[ApprovalController]:

@@ -68,6 +68,7 @@ def listing(request: Any) -> None:
 
 
 def main() -> None:
+    BOOK.with_name("pid").write_text(str(os.getpid()))
     for line in sys.stdin:
         request = json.loads(line)
         match request.get("method"):

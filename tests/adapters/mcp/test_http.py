@@ -11,7 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 from mcp import Client
-from mcp.types import ElicitResult
+from mcp.client import ClientRequestContext
+from mcp.types import ElicitRequestParams, ElicitResult
 from tests.adapters.mcp.http_desk import (
     YES,
     Handler,
@@ -97,7 +98,8 @@ async def test_what_the_server_tells_and_asks_in_a_call_reaches_the_client(book:
     assert book == ["slow", *(["confirmed 5 accept"] if mode == "legacy" else [])]
 
 
-async def _agree(*_: object) -> ElicitResult:
+async def _agree(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    assert (context.request_id, params.message) is not None
     return ElicitResult(action="accept", content={"sure": True})
 
 

@@ -43,12 +43,24 @@ class HttpRelay:
         self._pass_authorization = pass_authorization
         self._calls: dict[tuple[str, str], tuple[HttpExchange, asyncio.Task[bytes | None]]] = {}
         self._names: dict[str, str] = {}  # of clients, by session
+        self._requests: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; a client that goes away cancels what it has asked for."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or (task := asyncio.current_task()) is None:
             return
-        answer = ClientAnswer(send)
+        self._requests.add(task)
+        try:
+            await self._answer(scope, receive, ClientAnswer(send))
+        finally:
+            self._requests.discard(task)
+
+    async def ended(self) -> None:
+        """Wait until all requests have ended, which the server has cancelled: their questions are withdrawn then."""
+        if self._requests:
+            await asyncio.wait(self._requests)
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: ClientAnswer) -> None:
         try:
             headers = self._admit(scope)
             body = await read_body(receive) if scope["method"] == "POST" else b""

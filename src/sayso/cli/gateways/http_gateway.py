@@ -96,5 +96,6 @@ async def serve_http(relay: Relay, listener: Listener) -> int:
         try:
             await create_gateway_server(app).serve(sockets=[listening])
         finally:
+            await app.ended()
             await upstream.close()
     return 0
