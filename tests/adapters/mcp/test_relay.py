@@ -83,6 +83,30 @@ async def test_the_default_of_a_policy_is_not_meant_for_tools_that_it_does_not_n
     assert desk.ran == [["look", {}]]
 
 
+@pytest.mark.parametrize("believes", [False, True])
+async def test_annotations_count_only_where_the_owner_believes_them(tmp_path: Path, *, believes: bool) -> None:
+    rule = "{approval: none, when: {annotations.readOnlyHint: true}}"
+    desk = Desk(tmp_path, f"default: required\ntools:\n  raw.*: {rule}\n")
+    desk.list_tools(definition("look", annotations={"readOnlyHint": True}), definition("pay"))
+    async with relay(desk, "--hold", "1s", *(["--believe-annotations"] if believes else [])) as client:
+        client.call("look", 1)
+        assert ("ran with" in await client.result()) is believes
+        client.call("pay", 2)
+        assert "Not executed yet" in await client.result()
+    assert desk.calls == ["look"] * believes
+
+
+async def test_what_the_server_fills_in_is_judged_and_shown(tmp_path: Path) -> None:
+    rule = "{approval: none, when: {args.force: {exists: false}}}"
+    desk = Desk(tmp_path, f"default: required\ntools:\n  raw.*: {rule}\n")
+    desk.list_tools(definition("look", inputSchema={"properties": {"force": {"type": "boolean", "default": True}}}))
+    async with relay(desk) as client:
+        client.call("look", 1)
+        assert dict((await desk.answer()).args) == {"force": True}
+        await client.result()
+    assert desk.ran == [["look", {"force": True}]]
+
+
 async def test_an_argument_in_another_case_does_not_pass_a_condition(tmp_path: Path) -> None:
     policy = "default: required\ntools:\n  raw.pay: {approval: none, when: {args.amount: {lt: 10}}}\n"
     desk = Desk(tmp_path, policy)

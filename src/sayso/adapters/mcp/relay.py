@@ -11,7 +11,17 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from sayso.adapters.kit import GuardedRun, RepeatedCalls, add_feedback, build_call, call_text, has_feedback
+from msgspec.structs import replace
+
+from sayso.adapters.kit import (
+    GuardedRun,
+    RepeatedCalls,
+    add_feedback,
+    build_call,
+    call_text,
+    fill_defaults,
+    has_feedback,
+)
 from sayso.adapters.mcp import messages
 from sayso.adapters.mcp.messages import MessageError
 from sayso.adapters.mcp.tool_listing import argument_names
@@ -107,12 +117,13 @@ class Relay:
         messages.refuse_other_case(args, argument_names(definition), "the arguments have")
         call = build_call(
             f"{self._name}.{name}",
-            args,
+            fill_defaults(args, definition.schema),
             agent=messages.client_name(params) or exchange.client_name or None,
             run=f"mcp:{self._name}",
             session=self._gate.session_for(messages.client_session(params)),
             schema_hash=definition.hash,
         )
+        call = replace(call, annotations=self.listing.believed(definition))
         state = params.get("requestState")
         if own_round(state) is None and (state is not None or params.get("inputResponses") is not None):
             return await self._go_on(message, call, definition, exchange)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 20.0
 _MOST_PAGES = 200
+_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 _UNNAMED = Verdict(approval="required", reason="no rule names this tool of an MCP server")
 
 AskServer = Callable[[Mapping[str, Any]], Coroutine[Any, Any, bytes]]  # of a request, to the response
@@ -36,11 +37,22 @@ AskServer = Callable[[Mapping[str, Any]], Coroutine[Any, Any, bytes]]  # of a re
 class Listing:
     """What the server lists, for the relay and for the client."""
 
-    def __init__(self, gate: Gate, name: str, pins: Pins, *, lasts: float = math.inf) -> None:
-        """List for a gate; `lasts` says after how many seconds the list is read anew, though no change was told."""
+    def __init__(
+        self, gate: Gate, name: str, pins: Pins, *, lasts: float = math.inf, believes_annotations: bool = False
+    ) -> None:
+        """List for a gate.
+
+        Args:
+            gate: the gate of the relay.
+            name: what policies call the server.
+            pins: the definitions that are trusted.
+            lasts: after how many seconds the list is read anew, though no change was told.
+            believes_annotations: whether conditions may look at what the server claims of its tools.
+        """
         self._gate = gate
         self._name = name
         self._lasts = lasts
+        self._believes_annotations = believes_annotations
         self._turn = asyncio.Lock()
         self._end = -math.inf  # until when the list is current
         self._whose = ""
@@ -69,6 +81,12 @@ class Listing:
         rules = rules_from_schema(definition.schema, description=definition.description)
         rules = replace(rules, judge=_asks)  # a default of `none` is not meant for servers that come later
         return _with_change(rules, definition, change) if change else rules
+
+    def believed(self, definition: Definition) -> Mapping[str, Any]:
+        """Return the annotations that conditions may look at; what is left out is what the protocol says it means."""
+        if not self._believes_annotations or self.definitions.change_of(definition.name):
+            return {}
+        return {name: definition.annotations.get(name, left_out) for name, left_out in _HINTS.items()}
 
     async def filtered(self, line: bytes) -> bytes:
         """Return a listing of the server without the tools that are blocked for all arguments.

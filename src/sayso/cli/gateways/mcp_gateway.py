@@ -43,6 +43,7 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
     expires: float
     session: str | None
     pins: str | None
+    believe_annotations: bool
     listen: str | None
     upstream: str | None
     header_env: tuple[str, ...]
@@ -85,6 +86,11 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
     type=click.Path(),
     metavar="FILE",
     help="Trust the tools as this file has them, which is written at the first start; else as the store has them.",
+)
+@click.option(
+    "--believe-annotations",
+    is_flag=True,
+    help="Let conditions of the policy look at the server's own words, such as annotations.readOnlyHint.",
 )
 @click.option("--upstream", metavar="URL", help="The server, if it is one over HTTP; then no command follows.")
 @click.option("--listen", metavar="HOST:PORT", help="Where clients find the relay before it, such as 127.0.0.1:8485.")
@@ -168,4 +174,5 @@ def _build_relay(controller: ApprovalController, options: _Options, *, lasts: fl
 
     gate, name = Gate(controller), options.name
     pins = StoredPins(name, controller.store) if options.pins is None else PinFile(Path(options.pins))
-    return Relay(gate, name, Listing(gate, name, pins, lasts=lasts), hold=options.hold)
+    listing = Listing(gate, name, pins, lasts=lasts, believes_annotations=options.believe_annotations)
+    return Relay(gate, name, listing, hold=options.hold)
