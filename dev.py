@@ -458,6 +458,8 @@ def lint(arguments: list[str]) -> None:
 def bench(arguments: list[str]) -> None:
     """Measure sayso beside its peers, in an environment of its own; `bench langchain`: an adapter."""
     framework = next((FRAMEWORKS[name] for name in arguments if name in FRAMEWORKS), None)
+    if "mcp" in arguments:
+        need_npm_packages()
     environment = BENCHMARKS if framework is None else framework.environment(oldest=False)
     environment.prepare().become("python", "-m", "benchmarks", *arguments)
 

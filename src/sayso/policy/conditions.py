@@ -1,4 +1,4 @@
-"""Conditions on arguments and on a server's annotations (`when`), and templates for descriptions; no code of an argument's own type is run."""
+"""Conditions (`when`) on arguments and annotations, and templates; no code of an argument's own type is run."""
 
 from __future__ import annotations
 

@@ -58,11 +58,11 @@ class HttpExchange:
             self.status, self.challenge = answer.status, answer.challenge
             if not answer.is_stream:
                 return _read_answer(await answer.body(), request["id"], answer.status)
-            stream = _Stream(request["id"], self._listing, self.outgoing if is_call else None)
+            stream = _AnswerStream(request["id"], self._listing, self.outgoing if is_call else None)
             response = await stream.read(answer)
         return await self._resume(stream) if response is None else response
 
-    async def _resume(self, stream: _Stream) -> bytes:
+    async def _resume(self, stream: _AnswerStream) -> bytes:
         """Return the response from streams that go on where the last one has ended.
 
         Raises:
@@ -80,7 +80,7 @@ class HttpExchange:
         raise ToolError(_LOST)
 
 
-class _Stream:
+class _AnswerStream:
     """The server's stream in answer to one request, over all connections that it takes."""
 
     def __init__(self, key: object, listing: Listing, outgoing: asyncio.Queue[bytes] | None) -> None:
