@@ -132,6 +132,7 @@ def create_gateway_server(app: Any) -> QuietServer:  # noqa: ANN401 - an ASGI ap
         http=IdleTimeoutProtocol,
         ws="none",
         lifespan="off",
+        proxy_headers=False,
         access_log=False,
         log_config=None,
         server_header=False,

@@ -111,7 +111,11 @@ class RawRequest:
 
     async def send(self, text: str) -> None:
         """Send text as it is."""
-        self._writer.write(text.encode())
+        await self.send_bytes(text.encode())
+
+    async def send_bytes(self, part: bytes) -> None:
+        """Send bytes as they are."""
+        self._writer.write(part)
         await self._writer.drain()
 
     async def json(self, message: Any, status: str = "200 OK", more: str = "") -> None:

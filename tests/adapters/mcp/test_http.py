@@ -255,6 +255,7 @@ async def test_the_authorization_of_a_client_goes_on_only_where_that_is_wanted(s
         (400, {"mcp-name": "=?base64?bG9vaw==?="}, "header mcp-name"),
         (403, {"origin": "https://evil.example"}, "another origin"),
         (403, {"origin": "null"}, "another origin"),
+        (403, {"sec-fetch-site": "cross-site"}, "another site"),
         (421, {"host": "evil.example"}, "not called"),
         (421, {"host": "evil.example:80@127.0.0.1"}, "not called"),
     ],
@@ -438,3 +439,36 @@ async def test_a_listing_is_filtered_on_whatever_stream_it_comes_and_cannot_be_r
         for response in (await client.get(PATH), await client.post(PATH, json={"id": 5, "method": "prompts/list"})):
             assert '"look"' in response.text
             assert '"wipe"' not in response.text
+
+
+async def test_an_answer_to_another_request_is_dropped_on_whatever_stream_it_comes(server: RawServer) -> None:
+    forged = "".join(event(result(key, "forged")) for key in (1, 1.0, "1", None))
+    server.on_other = lambda request: request.stream(forged)
+    async with before(server) as (desk, client):
+        paying = asyncio.create_task(text_of(client, call("pay"), **{"mcp-session-id": "s"}))
+        await desk.asked()
+        assert "forged" not in (await client.get(PATH, headers={"mcp-session-id": "s"})).text
+        assert "forged" not in (await client.post(PATH, json={"id": 7, "method": "prompts/list"})).text
+        await desk.answer(NO)
+        assert "too much" in await paying
+
+
+@pytest.mark.parametrize("body", [b'[{"id": 5, "result": {"tools": []}}]', b'{"id": 5, "result": {"a": "\xff"}}'])
+async def test_a_body_that_a_lenient_client_reads_differently_does_not_reach_it(server: RawServer, body: bytes) -> None:
+    async def answer(request: RawRequest) -> None:
+        await request.send(f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n")
+        await request.send_bytes(body)
+
+    server.on_other = answer
+    async with before(server) as (_, client):
+        response = await client.post(PATH, json={"id": 5, "method": "prompts/list"})
+    assert "no message that can be passed on" in response.json()["error"]["message"]
+
+
+async def test_cookies_of_the_server_are_not_kept(server: RawServer) -> None:
+    server.on_other = lambda request: request.json({"id": 5, "result": {}}, more="Set-Cookie: who=ann; Path=/\r\n")
+    async with before(server) as (_, client):
+        for _ in range(2):
+            response = await client.post(PATH, json={"id": 5, "method": "ping"})
+            assert "set-cookie" not in response.headers
+    assert [each.headers.get("cookie") for each in server.requests] == [None, None]

@@ -13,9 +13,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sayso.adapters.mcp.pins import Definition
+from sayso.errors import ToolError
 
 if TYPE_CHECKING:
     from sayso.adapters.mcp.pins import Pins
+
+_MOST_TOOLS = 10_000  # at once, and of those that are not trusted
 
 
 class Definitions:
@@ -39,6 +42,8 @@ class Definitions:
                 self._note(Definition.of(tool))
 
     def _note(self, found: Definition) -> None:
+        if max(len(self.listed), len(self._strange)) >= _MOST_TOOLS:
+            raise ToolError(f"the server has listed more than {_MOST_TOOLS} tools")
         self.listed[found.name] = found
         trusted = (self._trusted or {}).get(found.name)
         before = self._first.setdefault(found.name, found) if self._is_new else trusted

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Coroutine, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -99,8 +100,8 @@ class HttpRelay:
         else:
             await self._judge(headers, key, message, answer)
 
-    def _forwarded(self, headers: Mapping[str, str]) -> dict[str, str]:
-        found = mcp_headers.forwarded(headers)
+    def _forwarded(self, headers: Mapping[str, str], method: str = "POST") -> dict[str, str]:
+        found = mcp_headers.forwarded(headers, method)
         if self._pass_authorization and "authorization" in headers:
             found["authorization"] = headers["authorization"]
         return found
@@ -175,21 +176,21 @@ class HttpRelay:
         body: bytes | None = None,
     ) -> None:
         """Pass a message and the server's answer to it."""
-        passed = {**self._forwarded(headers), **mcp_headers.routing(message or {})}
+        passed = {**self._forwarded(headers, method), **mcp_headers.routing(message or {})}
         async with self._upstream.send(method, passed, body) as found:
             if found.status == HTTPStatus.UNAUTHORIZED and not self._pass_authorization:
                 sentence = "the server does not take the relay's credential (401); give it with --header-env"
                 raise HttpRefusal(HTTPStatus.BAD_GATEWAY, sentence)
             if message is not None and message.get("method") == "initialize":
                 self._note_name(found.headers.get(mcp_headers.SESSION, ""), messages.client_name(message.get("params")))
-            is_listing = message is not None and message.get("method") == messages.LIST
+            session, request = headers.get(mcp_headers.SESSION, ""), message or {}
             if found.is_stream:
-                await self._pass_stream(found, answer, is_listing=is_listing)
+                await self._pass_stream(found, answer, session, request)
             else:
                 whole = await found.body()
                 told = {**found.headers, **self._challenge(found.challenge)}
-                kind = {"content-type": found.kind} if whole and found.kind else {}
-                await answer.whole(found.status, await self._seen(whole), {**kind, **told})
+                seen = await self._seen(whole, session, request) if whole else b""
+                await answer.whole(found.status, _no_message(found.status) if seen is None else seen, told)
 
     def _note_name(self, session: str, name: str) -> None:
         if session and len(self._names) >= _MOST_SESSIONS:
@@ -197,7 +198,9 @@ class HttpRelay:
         if session:
             self._names[session] = name
 
-    async def _pass_stream(self, found: UpstreamAnswer, answer: ClientAnswer, *, is_listing: bool) -> None:
+    async def _pass_stream(
+        self, found: UpstreamAnswer, answer: ClientAnswer, session: str, request: Mapping[str, Any]
+    ) -> None:
         """Pass the events of a stream; that of a listing cannot be resumed, for it was changed on the way."""
         events: asyncio.Queue[ServerEvent] = asyncio.Queue(1)
 
@@ -211,8 +214,10 @@ class HttpRelay:
             while not (reading.done() and events.empty()):
                 event = await _next_line(events, reading)
                 if event is not None:
-                    data, event_id = await self._seen(event.data), "" if is_listing else event.id
-                    await answer.event(data, event_id=event_id, retry=event.retry)
+                    event_id = "" if request.get("method") == messages.LIST else event.id
+                    data = await self._seen(event.data, session, request) if event.data else b""
+                    if data is not None:
+                        await answer.event(data, event_id=event_id, retry=event.retry)
                 elif not reading.done():
                     await answer.beat()
             reading.result()
@@ -221,14 +226,34 @@ class HttpRelay:
             reading.cancel()
             await asyncio.wait([reading])
 
-    async def _seen(self, data: bytes) -> bytes:
-        """Return a message of the server as the client gets it: a listing without blocked tools, wherever it comes."""
+    async def _seen(self, data: bytes, session: str, request: Mapping[str, Any]) -> bytes | None:
+        """Return a message of the server as the client gets it: a listing without blocked tools, wherever it comes.
+
+        None for what is no message, and for the answer to another request than the one that is answered.
+        """
         message = messages.read_object(data)
         if message.get("method") == messages.CHANGED:
             self._relay.listing.expire()
+        is_response = not isinstance(message.get("method"), str)
+        if not message or (is_response and not self._may_answer(message, session, request)):
+            return None
         if isinstance(messages.part(message, "result", "tools"), list):
             return await self._relay.listing.filtered(data)
         return data
+
+    def _may_answer(self, message: Mapping[str, Any], session: str, request: Mapping[str, Any]) -> bool:
+        """Whether a response may reach the client: a lenient one must not take it for that of a call."""
+        key = message.get("id")
+        if request:
+            return messages.id_text(key) == messages.id_text(request.get("id")) or (key is None and "error" in message)
+        waiting = (json.loads(of) for where, of in self._calls if where == session)
+        return key is not None and messages.loose_id(key) not in map(messages.loose_id, waiting)
+
+
+def _no_message(status: int) -> bytes:
+    """Return the error in the place of a body that is no message."""
+    why = f"the server has answered with status {status} and no message that can be passed on"
+    return messages.encode({"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": why}})
 
 
 async def _while_connected(work: Coroutine[Any, Any, None], receive: Receive) -> None:

@@ -58,6 +58,8 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
             f"https://{host}".lower(),
         }:
             raise HttpRefusal(HTTPStatus.FORBIDDEN, "this came from a page of another origin")
+        if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+            raise HttpRefusal(HTTPStatus.FORBIDDEN, "this came from a page of another site")
         given = headers.get("authorization", "")
         if self.token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
             challenge = {"www-authenticate": "Bearer"}

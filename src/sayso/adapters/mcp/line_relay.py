@@ -49,7 +49,7 @@ class LineRelay:
         if method == messages.CALL and key is None:
             _LOG.warning("a call without an id did not reach the server: nobody could get its result")
             return
-        if method is not None and key is not None and key in {*self._calls, *self._answers, *self._passed}:
+        if method is not None and key is not None and self._is_taken(key):
             await self._refuse(f"another request has the id {key}")
             return
         if method == messages.CALL and key is not None:
@@ -62,6 +62,9 @@ class LineRelay:
         if method is not None and key is not None:
             self._passed[key] = method
         await self._server.send(line)
+
+    def _is_taken(self, key: str) -> bool:
+        return any(key in each for each in (self._calls, self._answers, self._passed))
 
     async def _refuse(self, why: str) -> None:
         error = {"code": -32600, "message": f"refused by sayso: {why}"}
@@ -104,21 +107,25 @@ class LineRelay:
             for each in batch:
                 await self.from_server(each)
             return
-        key = None if head is None else messages.response_id(head)
-        if head is not None and head.method == messages.CHANGED:
+        if head is None or (head.method is None and not head.id):
+            _LOG.warning("the server has written a line that is no message; it was dropped")
+            return
+        if head.method is None and bytes(head.id) != b"null":
+            await self._take_response(messages.response_id(head) or "", line)
+            return
+        if head.method is None and "result" in messages.read_object(line):
+            return  # some clients take null for the id of their first request
+        if head.method == messages.CHANGED:
             self._relay.listing.expire()
-        if key is None:
-            await self._client.send(line)
-        else:
-            await self._take_response(key, line)
+        await self._client.send(line)
 
     async def _take_response(self, key: str, line: bytes) -> None:
         answer = self._answers.get(key)
         if answer is not None and not answer.done():
             answer.set_result(line)
-        elif answer is not None or key in self._calls:
-            _LOG.warning("the server has answered the call %s, which it did not have; the answer was dropped", key)
-        elif self._passed.pop(key, "") == messages.LIST:
+        elif key not in self._passed:  # a lenient client could take it for the answer to another request
+            _LOG.warning("the server has answered a request that it did not have; the answer was dropped")
+        elif self._passed.pop(key) == messages.LIST:
             await self._client.send(await self._listed(key, line))
         else:
             await self._client.send(line)
@@ -127,7 +134,7 @@ class LineRelay:
         """Return a listing as the client gets it; one that cannot be read or compared is an error."""
         try:
             return await self._relay.listing.filtered(line)
-        except (ConfigurationError, MessageError, StoreError) as error:
+        except (ConfigurationError, StoreError, ToolError, ValueError, RecursionError) as error:
             return messages.error_line(key, f"sayso cannot show the server's tools: {error}")
 
     async def server_gone(self) -> None:

@@ -19,16 +19,17 @@ from sayso.adapters.mcp.messages import MessageError
 
 METHOD, NAME, PARAM = "mcp-method", "mcp-name", "mcp-param-"
 SESSION, VERSION, LAST_EVENT = "mcp-session-id", "mcp-protocol-version", "last-event-id"
-_FORWARDED = frozenset({SESSION, VERSION, LAST_EVENT, "traceparent", "tracestate"})
+_FORWARDED = frozenset({SESSION, VERSION, "traceparent", "tracestate"})
 _NAMED_BY = {messages.CALL: "name", "prompts/get": "name", "resources/read": "uri"}
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
-def forwarded(given: Mapping[str, str]) -> dict[str, str]:
+def forwarded(given: Mapping[str, str], method: str) -> dict[str, str]:
     """Return the headers of a client that go on to the server as they are: all others stay here."""
-    return {name: value for name, value in given.items() if name in _FORWARDED}
+    known = _FORWARDED | {LAST_EVENT} if method == "GET" else _FORWARDED
+    return {name: value for name, value in given.items() if name in known}
 
 
 def routing(message: Mapping[str, Any], schema: Mapping[str, Any] | None = None) -> dict[str, str]:

@@ -124,6 +124,14 @@ def response_id(head: ServerHead) -> str | None:
         return None
 
 
+def loose_id(value: object) -> object:
+    """Return an id as the most lenient client compares it: 1, 1.0 and "1" are one."""
+    try:
+        return float(value) if isinstance(value, str | int | float) else value
+    except (ValueError, OverflowError):
+        return value
+
+
 def read_batch(line: bytes) -> list[bytes]:
     """Return the messages of a batch, each a line of its own; servers of 2025-03-26 may send one."""
     try:

@@ -9,6 +9,7 @@ import contextlib
 import ipaddress
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple
 
 try:
@@ -87,6 +88,7 @@ class Upstream:
             "follow_redirects": False,
             "timeout": httpx2.Timeout(None, connect=_CONNECT_SECONDS),
             "headers": {**_PLAIN, **credentials},
+            "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # else one client would go on as another
         }
         self._shared = httpx2.AsyncClient(**options, limits=httpx2.Limits(max_connections=None))
         # A connection of its own for each call: one that was kept may be dead, and then nobody knows what it carried.

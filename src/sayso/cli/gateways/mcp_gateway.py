@@ -140,9 +140,9 @@ async def _relay(options: _Options) -> int:
 
 
 async def _serve(options: _Options) -> int:
-    from sayso.cli.gateways.http_gateway import read_listener, serve_http  # noqa: PLC0415 - help does without it
-
     try:
+        from sayso.cli.gateways.http_gateway import read_listener, serve_http  # noqa: PLC0415 - it needs two extras
+
         listener = read_listener(
             options.listen or "",
             options.upstream or "",
