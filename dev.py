@@ -30,6 +30,7 @@ LOCKS = ROOT / "requirements"
 OLDEST_PYTHON = (3, 11)
 UV_VERSION = "0.13.7"
 VOCABULARY = "llama-index-core==0.14.25"  # carries the tokenizer's vocabulary that AdalFlow would download
+GIT_SERVER = "mcp-server-git==2026.10.19"  # an MCP server that many use, which the relay is tested with
 PEER = "pydantic-ai-blocking-approval"  # its source distributions carry its tests
 PEER_RELEASES = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.7.0", "0.8.0", "0.9.0")
 # One test more than there are processors: at any time one of them waits for a process of its own.
@@ -242,22 +243,22 @@ def install_package(name: str, otherwise: str) -> None:
 
 def need_vocabulary() -> None:
     """Fetch the vocabulary that AdalFlow wants when it is imported; conftest.py finds it here."""
-    folder = ROOT / ".tools" / VOCABULARY.replace("==", "-")
+    fetch_package(VOCABULARY, "--no-deps")
+
+
+def need_git_server() -> None:
+    """Fetch the MCP server for git repositories, with its own libraries; the tests of the relay find it here."""
+    fetch_package(GIT_SERVER)
+
+
+def fetch_package(package: str, *options: str) -> None:
+    """Install a package into a folder of its own in .tools, unless it is there."""
+    folder = ROOT / ".tools" / package.replace("==", "-")
     if not folder.exists():
-        say(f"· fetching the vocabulary in {VOCABULARY}")
+        say(f"· fetching {package}")
         uv(
-            *[
-                "pip",
-                "install",
-                "--quiet",
-                "--no-deps",
-                "--python",
-                sys.executable,
-                "--target",
-                str(folder),
-                VOCABULARY,
-            ],
-            otherwise=f"{VOCABULARY} could not be fetched: is a package index reachable?",
+            *["pip", "install", "--quiet", *options, "--python", sys.executable, "--target", str(folder), package],
+            otherwise=f"{package} could not be fetched: is a package index reachable?",
         )
 
 
@@ -276,14 +277,14 @@ def need_peer_suites() -> Path:
 
 
 def need_npm_packages() -> None:
-    """Install the clients that web front ends are tested with, in the versions that their package.json names."""
+    """Install the npm packages that sayso is tested with, in the versions that tests/web/package.json names."""
     wanted = (ROOT / "tests" / "web" / "package.json").read_bytes()
     folder = ROOT / ".tools" / "npm"
     stamp = folder / "sayso-stamp"
     if stamp.exists() and stamp.read_bytes() == wanted:
         return
     if not shutil.which("npm"):
-        install_package("npm", "The tests need Node.js and npm, for the clients of web front ends: install both")
+        install_package("npm", "The tests need Node.js and npm, for clients of web front ends and of MCP: install both")
     say("· installing the npm packages of tests/web/package.json")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_bytes(wanted)
@@ -394,6 +395,7 @@ def test(arguments: list[str]) -> None:
     need_chromium()
     need_postgresql()
     need_npm_packages()
+    need_git_server()
     environment = DEVELOPMENT.prepare()
     if arguments:
         environment.become("pytest", *arguments)
@@ -456,6 +458,8 @@ def lint(arguments: list[str]) -> None:
 def bench(arguments: list[str]) -> None:
     """Measure sayso beside its peers, in an environment of its own; `bench langchain`: an adapter."""
     framework = next((FRAMEWORKS[name] for name in arguments if name in FRAMEWORKS), None)
+    if "mcp" in arguments:
+        need_npm_packages()
     environment = BENCHMARKS if framework is None else framework.environment(oldest=False)
     environment.prepare().become("python", "-m", "benchmarks", *arguments)
 

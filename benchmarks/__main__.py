@@ -44,8 +44,9 @@ GROUPS = (
 FRAMEWORKS = (
     "google-adk",
     "langchain",
+    "mcp",
     "openai-agents",
-)  # groups that run in the environment of their framework, only when they are named
+)  # groups that need something of their own, so they run only when they are named
 
 EPILOG = """\
 examples:

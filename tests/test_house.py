@@ -65,7 +65,7 @@ PUBLIC_PATHS = [
 BROAD_HANDLERS: dict[tuple[str, str], str] = {
     ("sayso.core.audit", "encode"): "a step that cannot be described must still be told, and must stop nobody",
     ("sayso.engine.journal", "brief_error"): "the words of a tool's error are the tool's code",
-    ("sayso.adapters.mcp.relay", "Relay._call"): "a call that cannot be decided about is refused, and its client told",
+    ("sayso.adapters.mcp.relay", "Relay.answer"): "a call that cannot be decided about is refused, and its client told",
     (
         "sayso.adapters.pydantic_ai.toolset",
         "_validator_problem",

@@ -454,3 +454,22 @@ def test_an_argument_that_is_no_plain_data_is_named_and_not_asked_for_its_words(
 def test_a_default_that_is_stricter_than_the_entry_does_not_hold_where_the_entry_speaks() -> None:
     assert judge({"args.x": 1}, {"x": 1}, "none", "required") == "none"
     assert judge({"args.x": 1}, {"x": 2}, "none", "required") == "required"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "annotations", "approval"),
+    [
+        (True, {"readOnlyHint": True}, "none"),
+        (True, {"readOnlyHint": False}, "blocked"),
+        (True, {"readOnlyHint": "yes"}, "required"),
+        (True, {}, "required"),
+        ({"exists": False}, {}, "required"),
+    ],
+)
+def test_annotations_are_looked_at_where_they_are_believed_and_else_cannot_be_checked(
+    wanted: Any, annotations: dict[str, Any], approval: Approval
+) -> None:
+    entry = {"approval": "none", "when": {"annotations.readOnlyHint": wanted}}
+    policy = Policy.from_dict({"default": "blocked", "tools": {"t": entry}})
+    call = ToolCall(tool="t", args={"readOnlyHint": True}, annotations=annotations)
+    assert policy.judge(call).approval == approval

@@ -115,6 +115,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     run: str = ""  # the agent run that generated the call id; call ids are unique only within a run
     agent_path: tuple[str, ...] = ()
     schema_hash: str = ""
+    annotations: Mapping[str, Any] = {}  # what the owner believes a server says of the tool, for conditions alone
 
     def __post_init__(self) -> None:
         """Freeze the arguments, so that later changes to the caller's dict have no effect."""

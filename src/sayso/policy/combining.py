@@ -28,7 +28,7 @@ T = TypeVar("T")
 def condition_holds(entry: Entry, call: ToolCall) -> bool | str:
     """Whether the entry's condition holds, or why that is undecidable."""
     try:
-        return entry.when is None or entry.when.holds(call.args)
+        return entry.when is None or entry.when.holds(call.args, call.annotations)
     except UndecidableCondition as problem:
         return f"the condition of {entry.rule.key} cannot be checked: {problem}"
 

@@ -1,4 +1,4 @@
-"""Conditions on arguments (`when`) and templates for descriptions; no code of an argument's own type is run."""
+"""Conditions (`when`) on arguments and annotations, and templates; no code of an argument's own type is run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from sayso.policy.vocabulary import as_mapping, check_keys, reject
 Test = Callable[[Any, Any], bool]  # the argument, and the value that the condition compares it with
 
 _PATH = re.compile(r"args(?:\.[A-Za-z_][A-Za-z0-9_-]*)+")
+_CLAIM = re.compile(r"annotations\.[A-Za-z_][A-Za-z0-9_-]*")
 _HOLE = re.compile(r"\{([^{}]*)\}")
 _LONGEST = 200
 _MOST_VALUES = 5
 _NUMBER = (int, float)
+_NO_ANNOTATIONS: Mapping[str, Any] = {}
 
 
 class UndecidableCondition(ValueError):
@@ -28,17 +30,20 @@ class UndecidableCondition(ValueError):
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """Predicate on the arguments of a call: the conjunction of its tests."""
+    """Predicate on the arguments and annotations of a call: the conjunction of its tests."""
 
-    tests: tuple[tuple[str, str, Any], ...]  # the path of an argument, the operator, and the value to compare with
+    tests: tuple[
+        tuple[str, str, Any], ...
+    ]  # the path of an argument or annotation, the operator, and the value to compare with
     words: str  # such as `args.amount is more than 100`
 
     def __str__(self) -> str:
         return self.words
 
-    def holds(self, args: Mapping[str, Any]) -> bool:
-        """Evaluate all tests on these arguments; raises `UndecidableCondition`."""
-        answers = [_evaluate_test(args, *test) for test in self.tests]  # all of them: none may hide an undecidable one
+    def holds(self, args: Mapping[str, Any], annotations: Mapping[str, Any] = _NO_ANNOTATIONS) -> bool:
+        """Evaluate all tests on these arguments, and annotations that are believed; raises `UndecidableCondition`."""
+        facts = {"args": args, "annotations": annotations}
+        answers = [_evaluate_test(facts, *test) for test in self.tests]  # all of them: none may hide an undecidable one
         return all(answers)
 
 
@@ -46,8 +51,8 @@ def read_condition(given: object, place: str) -> Condition:
     """Parse `when`: paths of arguments, each with a value or with operators such as `{gt: 100}`."""
     tests: list[tuple[str, str, Any]] = []
     for path, wanted in as_mapping(given, place).items():
-        if not _PATH.fullmatch(path):
-            reject(f"{place} names {path!r}; name an argument as `args.amount`")
+        if not _PATH.fullmatch(path) and not _CLAIM.fullmatch(path):
+            reject(f"{place} names {path!r}; name an argument as `args.amount`, or `annotations.readOnlyHint`")
         if isinstance(wanted, Mapping):
             operators = as_mapping(cast("object", wanted), f"{place}.{path}")
             check_keys(operators, OPERATORS, f"{place}.{path}")
@@ -83,8 +88,11 @@ def _test_in_words(path: str, operator: str, wanted: object) -> str:
     return f"{path} {_IN_WORDS[operator]} {', '.join(map(describe_value, values[:_MOST_VALUES]))}{more}"
 
 
-def _evaluate_test(args: Mapping[str, Any], path: str, operator: str, wanted: object) -> bool:
-    found, value = _lookup_argument(args, path)
+def _evaluate_test(facts: Mapping[str, Mapping[str, Any]], path: str, operator: str, wanted: object) -> bool:
+    is_claim = path.startswith("annotations.")
+    found, value = _lookup_argument(facts["annotations" if is_claim else "args"], path)
+    if is_claim and not found:
+        raise UndecidableCondition(f"`{path}` is not known, or the server's word is not believed")
     if operator == "exists":
         return found is wanted
     if not found:

@@ -39,12 +39,8 @@ _GC_THRESHOLD = 10_000  # an answer allocates hundreds of objects, and no cycle
 _STUCK_MS = 60_000  # the kernel drops a peer that acknowledges nothing for a minute
 
 
-class HubServer(uvicorn.Server):
-    """uvicorn server that drains streams, WebSockets and long polls before it waits for their connections."""
-
-    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
-        super().__init__(config)
-        self._hub = hub
+class QuietServer(uvicorn.Server):
+    """uvicorn server that ends with its first signal, and lets its caller tidy up after it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -58,6 +54,14 @@ class HubServer(uvicorn.Server):
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
+
+
+class HubServer(QuietServer):
+    """Server that drains streams, WebSockets and long polls before it waits for their connections."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain long-lived connections, then shut down."""
@@ -119,6 +123,23 @@ def create_server(
         timeout_keep_alive=15,
     )
     return HubServer(config, hub)
+
+
+def create_gateway_server(app: Any) -> QuietServer:  # noqa: ANN401 - an ASGI application, by whichever protocol
+    """Return the server of a gateway, which cancels its streams when it ends."""
+    config = uvicorn.Config(
+        app,
+        http=IdleTimeoutProtocol,
+        ws="none",
+        lifespan="off",
+        proxy_headers=False,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=15,
+    )
+    return QuietServer(config)
 
 
 def run_hub(serving: Coroutine[Any, Any, None]) -> None:

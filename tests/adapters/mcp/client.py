@@ -16,7 +16,7 @@ from sayso.core.model import ApprovalRequest
 SERVER = Path(__file__).parent / "raw_server.py"
 POLICY = "default: required\ntools:\n  raw.look: none\n  raw.wipe: blocked\n"
 SCHEMA = {"type": "object", "properties": {"amount": {"type": "integer"}, "to": {"type": "string"}}}
-NAMES = ("look", "pay", "wipe", "dies", "half", "garbage", "batch", "huge", "never", "mutates", "asks")
+NAMES = ("look", "pay", "wipe", "dies", "half", "garbage", "batch", "huge", "never", "mutates", "meddles", "asks")
 YES = ApprovalDecision(approved=True, who="ann")
 
 
@@ -43,11 +43,20 @@ class Desk:
         """What the server has got, in order."""
         return [json.loads(line) for line in self.book.read_text().splitlines()] if self.book.exists() else []
 
+    @property
+    def calls(self) -> list[str]:
+        """The names of the tools that have run, in order."""
+        return [name for name, _ in self.ran]
+
     def command(self, *options: str) -> list[str]:
-        """Return the command of the relay."""
-        own = ["--name", "raw", "--policy", str(self.folder / "sayso.yaml"), "--store", str(self.store)]
+        """Return the command of the relay before the raw server."""
         server = [sys.executable, str(SERVER), str(self.book), str(self.folder / "tools.json")]
-        return [sys.executable, "-m", "sayso", "mcp", *own, *options, "--", *server]
+        return self.relay_command("raw", *options, "--", *server)
+
+    def relay_command(self, name: str, *more: str) -> list[str]:
+        """Return the command of a relay."""
+        own = ["--name", name, "--policy", str(self.folder / "sayso.yaml"), "--store", str(self.store)]
+        return [sys.executable, "-m", "sayso", "mcp", *own, *more]
 
     @contextlib.asynccontextmanager
     async def controller(self) -> AsyncGenerator[ApprovalController]:

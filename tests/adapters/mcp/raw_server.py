@@ -31,38 +31,46 @@ def call(request: Any) -> None:
         return
     with BOOK.open("a", encoding="utf-8") as book:
         book.write(json.dumps([name, args]) + "\n")
-    if name == "dies":
-        os._exit(3)
-    elif name == "half":
-        sys.stdout.write('{"jsonrpc": "2.0", "id": ')
-        sys.stdout.flush()
-        os._exit(0)
-    elif name == "garbage":
-        sys.stdout.write("debug: hello\n\n[\n")
-        answer(request, text("after garbage"))
-    elif name == "batch":
-        send([{"jsonrpc": "2.0", "id": request["id"], "result": text("in a batch")}])
-    elif name == "huge":
-        sys.stdout.write("x" * (70 * 1024 * 1024))
-        sys.stdout.flush()
-    elif name == "never":
-        send({"jsonrpc": "2.0", "method": "notifications/begun"})
-    elif name == "mutates":
-        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-        answer(request, text("changed"))
-    else:
-        answer(request, text(f"{name} ran with {json.dumps(args, sort_keys=True)}"))
+    if name in RAW:
+        sys.stdout.buffer.write(RAW[name])
+        sys.stdout.buffer.flush()
+    if name in {"dies", "half"}:
+        os._exit(3 if name == "dies" else 0)
+    send_before(name, args, request["id"])
+    if name not in {"huge", "never", "batch"}:
+        answer(request, text(RESULTS.get(name) or f"{name} ran with {json.dumps(args, sort_keys=True)}"))
+
+
+RAW = {
+    "half": b'{"jsonrpc": "2.0", "id": ',
+    "garbage": b"debug: hello\n\n[\n",
+    "mumbles": b'{"jsonrpc": "2.0", "method": "x\xff"}\n',
+    "huge": b"x" * (70 * 1024 * 1024),
+    "never": b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "begun"}}\n',
+    "mutates": b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n',
+}
+RESULTS = {"garbage": "after garbage", "mumbles": "mumbled", "meddles": "meddled", "mutates": "changed"}
+
+
+def send_before(name: str, args: Any, key: object) -> None:
+    if name == "batch":
+        send([{"jsonrpc": "2.0", "id": key, "result": text("in a batch")}])
+    if name == "meddles":
+        answer({"id": args["with"]}, text("forged"))
 
 
 def listing(request: Any) -> None:
     tools = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
     params: dict[str, Any] = request.get("params") or {}
+    with BOOK.with_name("listed").open("a", encoding="utf-8") as listed:
+        listed.write(json.dumps(params.get("_meta")) + "\n")
     at = int(params.get("cursor", 0))
     page = {"tools": tools[at : at + 5]}
     answer(request, {**page, "nextCursor": str(at + 5)} if at + 5 < len(tools) else page)
 
 
 def main() -> None:
+    BOOK.with_name("pid").write_text(str(os.getpid()))
     for line in sys.stdin:
         request = json.loads(line)
         match request.get("method"):

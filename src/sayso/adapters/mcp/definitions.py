@@ -1,97 +1,73 @@
 """Definitions of a server's tools, pinned: a tool that changes, or appears later, is asked about.
 
 A definition is text of the server. It is trusted when it is seen first, and after that once a person has allowed a call
-of the changed tool; until then every call of it asks, and the question shows what was changed.
+of the changed tool; until then every call of it asks, and the question shows what was changed. A server that shows one
+definition to the relay and another to the client has changed it, too: one that was seen in between is not forgotten.
 
 Tests: tests/adapters/mcp/test_definitions.py
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import msgspec
+from sayso.adapters.mcp.pins import Definition
+from sayso.errors import ToolError
 
 if TYPE_CHECKING:
-    from sayso.core.ports import Parking
+    from sayso.adapters.mcp.pins import Pins
 
-_PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
-_LONGEST = 300  # characters of a value that a question shows
-
-
-class Definition(msgspec.Struct, frozen=True):
-    """What a server says of one tool."""
-
-    facts: dict[str, Any]
-    hash: str
-
-    @classmethod
-    def of(cls, tool: Mapping[str, Any]) -> Definition:
-        """Return the definition in a listing."""
-        facts = {key: tool[key] for key in _PINNED if key in tool}
-        return cls(facts, hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16])
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments."""
-        schema = self.facts.get("inputSchema")
-        return cast("Mapping[str, Any]", schema) if isinstance(schema, dict) else {}
-
-    @property
-    def description(self) -> str:
-        """What the server tells the model about the tool."""
-        return str(self.facts.get("description") or self.facts.get("title") or "")
+_MOST_TOOLS = 10_000  # at once, and of those that are not trusted
 
 
 class Definitions:
     """The tools of one server, as it lists them now, and as they were when they were trusted."""
 
-    def __init__(self, server: str, store: Parking) -> None:
-        self._name = f"mcp/{server}"
-        self._store = store
-        self._trusted: dict[str, Definition] | None = None  # None: the store was not asked yet
+    def __init__(self, pins: Pins) -> None:
+        self._pins = pins
+        self._trusted: dict[str, Definition] | None = None  # None: the pins were not loaded yet
         self._is_new = False
+        self._first: dict[str, Definition] = {}  # each tool as it was first seen, of a server that is new
+        self._strange: dict[str, Definition] = {}  # seen since, and not trusted
         self.listed: dict[str, Definition] = {}
 
     async def learn(self, tools: Iterable[Mapping[str, Any]]) -> None:
         """Note the tools of a listing; those of a server that was never seen before are trusted."""
-        found = [Definition.of(each) for each in tools if isinstance(each.get("name"), str)]
-        self.listed |= {each.facts["name"]: each for each in found}
         if self._trusted is None:
-            kept = await self._store.parked(self._name)
-            self._is_new = kept is None
-            self._trusted = {} if kept is None else msgspec.json.decode(kept, type=dict[str, Definition])
+            kept = await self._pins.load()
+            self._trusted, self._is_new = kept or {}, kept is None
+        for tool in tools:
+            if isinstance(tool.get("name"), str):
+                self._note(Definition.of(tool))
+
+    def _note(self, found: Definition) -> None:
+        if max(len(self.listed), len(self._strange)) >= _MOST_TOOLS:
+            raise ToolError(f"the server has listed more than {_MOST_TOOLS} tools")
+        self.listed[found.name] = found
+        trusted = (self._trusted or {}).get(found.name)
+        before = self._first.setdefault(found.name, found) if self._is_new else trusted
+        if before is None or before.hash != found.hash:
+            self._strange[found.name] = found
 
     async def trust_first(self) -> None:
         """Trust what is listed, if nothing of this server has been trusted before; call it at the end of a listing."""
         if self._is_new:
-            self._trusted, self._is_new = dict(self.listed), False
-            await self._save()
+            self._trusted, self._first, self._is_new = self._first, {}, False
+            await self._pins.save(self._trusted)
 
-    async def trust(self, tool: str) -> None:
-        """Trust a tool as it is listed now: a person has allowed a call of it."""
-        if self._trusted is not None and self.change_of(tool):
-            self._trusted[tool] = self.listed[tool]
-            await self._save()
+    async def trust(self, definition: Definition) -> None:
+        """Trust a tool as it was shown: a person has allowed a call of it."""
+        if self._trusted is not None and self.change_of(definition.name):
+            self._trusted[definition.name] = definition
+            self._strange.pop(definition.name, None)
+            await self._pins.save(self._trusted)
 
     def change_of(self, tool: str) -> str:
         """Return what the server has changed of a tool since it was trusted, or an empty text."""
-        now, before = self.listed.get(tool), (self._trusted or {}).get(tool)
-        if now is None or (before is not None and before.hash == now.hash):
+        now, before = self._strange.get(tool), (self._trusted or {}).get(tool)
+        if now is None:
             return ""
         if before is None:
             return "this tool is new: the server did not have it before"
-        keys = [key for key in _PINNED if before.facts.get(key) != now.facts.get(key)]
-        changes = (f"{key} was {_brief(before.facts.get(key))}, and is {_brief(now.facts.get(key))}" for key in keys)
-        return "the server has changed this tool: " + "; ".join(changes)
-
-    async def _save(self) -> None:
-        await self._store.park(self._name, msgspec.json.encode(self._trusted))
-
-
-def _brief(value: object) -> str:
-    text = "not there" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        return f"the server has changed this tool: {now.difference(before)}"

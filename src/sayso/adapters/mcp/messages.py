@@ -13,9 +13,17 @@ from typing import Any, Never, cast
 import msgspec
 
 CALL = "tools/call"
+LIST = "tools/list"
+CHANGED = "notifications/tools/list_changed"
+PROTOCOL = "io.modelcontextprotocol/"  # what begins the keys of a request's own `_meta`
 _KEYS = ("jsonrpc", "id", "method", "params", "result", "error")
 _PARAMS = ("name", "arguments", "_meta", "task", "inputResponses", "requestState")
 _BREAKS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # at which some readers end a line
+
+
+_SESSION = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+_LONGEST_NAME = 100
+_LONGEST_SHOWN = 1000
 
 
 class MessageError(ValueError):
@@ -116,6 +124,14 @@ def response_id(head: ServerHead) -> str | None:
         return None
 
 
+def loose_id(value: object) -> object:
+    """Return an id as the most lenient client compares it: 1, 1.0 and "1" are one."""
+    try:
+        return float(value) if isinstance(value, str | int | float) else value
+    except (ValueError, OverflowError):
+        return value
+
+
 def read_batch(line: bytes) -> list[bytes]:
     """Return the messages of a batch, each a line of its own; servers of 2025-03-26 may send one."""
     try:
@@ -133,6 +149,34 @@ def part(message: object, *path: str) -> Any:  # noqa: ANN401 - JSON of any shap
     return found
 
 
+def read_object(line: bytes) -> dict[str, Any]:
+    """Return a message of a server; an empty one for what is no object."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def client_name(params: object) -> str:
+    """Return what the client of a request or of a handshake calls itself; an empty text if it does not say."""
+    for name in (part(params, "_meta", f"{PROTOCOL}clientInfo", "name"), part(params, "clientInfo", "name")):
+        if isinstance(name, str):
+            return name[:_LONGEST_NAME]
+    return ""
+
+
+def client_session(params: object) -> str:
+    """Return the session that the client names in a call, as Codex does; an empty text if it names none."""
+    found = part(params, "_meta", "x-codex-turn-metadata", "session_id")
+    return found if isinstance(found, str) and _SESSION.fullmatch(found) else ""
+
+
+def shown(value: object) -> str:
+    """Return a value of a server as short text."""
+    return json.dumps(value, ensure_ascii=False)[:_LONGEST_SHOWN]
+
+
 def encode(message: object) -> bytes:
     """Return a message as one line."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
@@ -141,6 +185,11 @@ def encode(message: object) -> bytes:
 def refusal_result(text: str) -> dict[str, Any]:
     """Return the result of a call that did not run: clients show it to the model, unlike an error."""
     return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
+
+
+def error_line(key: str, text: str, code: int = -32603) -> bytes:
+    """Return the response to a request, whose id is given as JSON, that was not passed on or cannot be answered."""
+    return encode({"jsonrpc": "2.0", "id": json.loads(key), "error": {"code": code, "message": text}})
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

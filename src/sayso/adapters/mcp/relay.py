@@ -1,194 +1,155 @@
-"""The relay: reads `tools/call`, listings of tools and cancellations of both sides, and passes all else unread.
+"""The relay: decides about each tool call of a client, has the server run it, and records what came of it.
+
+It knows no transport: an `Exchange` takes its requests to the server, and its words to the client.
 
 Tests: tests/adapters/mcp/test_relay.py
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from sayso.adapters.kit import GuardedRun, RepeatedCalls, add_feedback, build_call, call_text, has_feedback
+from msgspec.structs import replace
+
+from sayso.adapters.kit import (
+    GuardedRun,
+    RepeatedCalls,
+    add_feedback,
+    build_call,
+    call_text,
+    fill_defaults,
+    has_feedback,
+)
 from sayso.adapters.mcp import messages
 from sayso.adapters.mcp.messages import MessageError
-from sayso.adapters.mcp.tool_listing import Listing
+from sayso.adapters.mcp.tool_listing import argument_names
 from sayso.adapters.mcp.waiting import Waiting, own_round
 from sayso.core.canonical import thaw
 from sayso.core.model import Approved, Denied, Pending
-from sayso.errors import StoreError, ToolError
+from sayso.errors import ConfigurationError, StoreError, ToolError
 
 if TYPE_CHECKING:
     from sayso.adapters.kit import Gate
-    from sayso.adapters.mcp.outlet import Outlet
+    from sayso.adapters.mcp.pins import Definition
+    from sayso.adapters.mcp.tool_listing import Listing
     from sayso.core.model import ToolCall
     from sayso.policy.policy import ToolRules
 
 _LOG = logging.getLogger("sayso")
 _UNKNOWN_ROUND = "it goes on with a call that was not approved here, or with other arguments"
-_GONE = "The server ended before it answered. Whether the call has run is not known."
-_CANCELLED = "the client has cancelled it; whether it has run is not known"
+_MOVED = "The server has changed this tool while the question was open, so it was not executed. Make the call again."
 _MOST_TRIES = 5  # of a call whose answer another process uses up first
+_MOST_ROUNDS = 1000  # calls that servers have interrupted and clients have not gone on with
+
+
+class CallAbandoned(ToolError):
+    """The client has cancelled a call that the server had, or is gone: nobody wants its response."""
+
+    def __init__(self) -> None:
+        super().__init__("the client has cancelled it, or is gone; whether it has run is not known")
+
+
+class Exchange(Protocol):
+    """One client's way to the server and back."""
+
+    @property
+    def client_name(self) -> str:
+        """What the client calls itself."""
+        ...
+
+    @property
+    def whose(self) -> str:
+        """What tells apart callers to whom the server may list other tools."""
+        ...
+
+    async def tell(self, message: object) -> None:
+        """Send the client a message beside the response."""
+        ...
+
+    async def ask(self, request: Mapping[str, Any], schema: Mapping[str, Any] | None = None) -> bytes:
+        """Send the server a request, of a tool with this schema, and return its response.
+
+        Raises:
+            CallAbandoned: the client has cancelled it.
+            ToolError: there is none; says whether the server can have got the request.
+        """
+        ...
 
 
 class Relay:
-    """Stands between one client and one server."""
+    """Stands before one server."""
 
-    def __init__(self, gate: Gate, name: str, *, client: Outlet, server: Outlet, hold: float) -> None:
+    def __init__(self, gate: Gate, name: str, listing: Listing, *, hold: float) -> None:
+        """Guard the server's tools, as `name.tool`; a call waits `hold` seconds for its answer."""
         self._gate = gate
         self._name = name
-        self._client = client
-        self._server = server
         self._hold = hold
         self._repeated = RepeatedCalls(gate)
-        self._listing = Listing(gate, name, self.ask_server)
-        self._calls: dict[str, asyncio.Task[None]] = {}  # by the client's id, until they are answered
-        self._answers: dict[str, asyncio.Future[bytes]] = {}  # of requests at the server that are read here
-        self._listings: set[str] = set()  # ids of the client's own requests for a listing
         self._rounds: dict[tuple[str, str], tuple[ToolCall, Approved]] = {}  # by state and digest: approved, and asked
-        self._client_name = ""
+        self.listing = listing
 
-    # What the client says.
+    async def answer(self, message: dict[str, Any], exchange: Exchange) -> bytes | None:
+        """Return the response to a call; whatever breaks before it runs, it does not run.
 
-    async def from_client(self, line: bytes) -> None:
-        """Take a line of the client."""
+        None for a call that was cancelled when the server had it: then there is no response.
+        """
         try:
-            message, line = messages.read_client_message(line)
-        except MessageError as error:
-            refused = {"code": -32600, "message": f"refused by sayso: {error}"}
-            await self._client.send_message({"jsonrpc": "2.0", "id": None, "error": refused})
-            return
-        method, key = message.get("method"), messages.id_text(message.get("id"))
-        if method == messages.CALL:
-            if key is None:
-                _LOG.warning("a call without an id did not reach the server: nobody could get its result")
-            else:
-                await self._begin(key, message)
-            return
-        if method == "notifications/cancelled" and self._cancel(message):
-            return  # the server has never heard of it
-        if method == "initialize":
-            name = messages.part(message, "params", "clientInfo", "name")
-            self._client_name = name if isinstance(name, str) else ""
-        if method == "tools/list" and key is not None:
-            self._listings.add(key)
-        await self._server.send(line)
-
-    async def _begin(self, key: str, message: dict[str, Any]) -> None:
-        if key in self._calls or key in self._answers:
-            refused = {"code": -32600, "message": f"refused by sayso: another request has the id {key}"}
-            await self._client.send_message({"jsonrpc": "2.0", "id": None, "error": refused})
-            return
-        task = asyncio.create_task(self._call(key, message))
-        self._calls[key] = task
-        task.add_done_callback(lambda _: self._calls.pop(key, None))
-
-    def _cancel(self, message: Mapping[str, Any]) -> bool:
-        """Cancel a call; true if the server has not got it."""
-        key = messages.id_text(messages.part(message, "params", "requestId"))
-        answer = self._answers.get(key or "")
-        if answer is not None and not answer.done():
-            answer.cancel()
-            return False
-        task = self._calls.get(key or "")
-        return task is not None and task.cancel()
-
-    async def client_gone(self) -> None:
-        """Withdraw the questions of all calls that wait: nobody wants their results any more."""
-        waiting = [task for key, task in self._calls.items() if key not in self._answers]
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-
-    # What the server says.
-
-    async def from_server(self, line: bytes) -> None:
-        """Take a line of the server."""
-        head = messages.read_server_head(line)
-        if head is None and (batch := messages.read_batch(line)):
-            for each in batch:
-                await self.from_server(each)
-            return
-        key = None if head is None else messages.response_id(head)
-        answer = self._answers.get(key or "")
-        if answer is not None and not answer.done():
-            answer.set_result(line)
-            return
-        if key is not None and key in self._listings:
-            self._listings.discard(key)
-            line = await self._listing.filtered(line)
-        if head is not None and head.method == "notifications/tools/list_changed":
-            self._listing.is_current = False
-        await self._client.send(line)
-
-    async def server_gone(self) -> None:
-        """Answer all calls: those that wait do not run any more, and of the others nobody knows."""
-        for answer in list(self._answers.values()):
-            if not answer.done():
-                answer.set_exception(ToolError(_GONE))
-        await self.client_gone()
-        await asyncio.gather(*self._calls.values(), return_exceptions=True)
-
-    async def ask_server(self, key: str, line: bytes) -> bytes:
-        """Send a request and return the server's response; it does not reach the client."""
-        answer = asyncio.get_running_loop().create_future()
-        self._answers[key] = answer
-        try:
-            await self._server.send(line)
-            return await answer
-        finally:
-            del self._answers[key]
-
-    # One call.
-
-    async def _call(self, key: str, message: dict[str, Any]) -> None:
-        """Decide about a call, and run it at the server; whatever breaks before that, it does not run."""
-        try:
-            result = await self._decide_and_run(key, message)
-        except (MessageError, StoreError, ToolError) as error:
+            result = await self._decide_and_run(message, exchange)
+        except (ConfigurationError, MessageError, StoreError, ToolError) as error:
             result = messages.refusal_result(f"Not executed: {error}.")
         except Exception as error:  # noqa: BLE001 - a call that cannot be decided about must be answered, too
             _LOG.exception("a call could not be decided about, so it does not run")
             result = messages.refusal_result(f"Not executed: sayso has failed ({type(error).__name__}).")
-        if isinstance(result, bytes):
-            await self._client.send(result)
-        elif result is not None:
-            await self._client.send_message({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        if isinstance(result, dict):
+            return messages.encode({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        return result
 
-    async def _decide_and_run(self, key: str, message: dict[str, Any]) -> bytes | dict[str, Any] | None:
-        """Return the server's line, or a result of the relay; None for a call that was cancelled at the server."""
+    async def _decide_and_run(self, message: dict[str, Any], exchange: Exchange) -> bytes | dict[str, Any] | None:
+        """Return the server's response, or a result of the relay."""
         params: dict[str, Any] = message["params"]
         name = params["name"]
-        definition = await self._listing.definition(name, params.get("_meta") or {})
+        definition = await self._definition(params, exchange)
         if definition is None:
             return messages.refusal_result(f"Not executed: the server lists no tool {name!r}.")
         args: dict[str, Any] = params.get("arguments") or {}
-        messages.refuse_other_case(args, self._listing.arguments_of(name), "the arguments have")
+        messages.refuse_other_case(args, argument_names(definition), "the arguments have")
         call = build_call(
             f"{self._name}.{name}",
-            args,
-            agent=self._client_name or None,
+            fill_defaults(args, definition.schema),
+            agent=messages.client_name(params) or exchange.client_name or None,
             run=f"mcp:{self._name}",
-            session=self._gate.session_for(""),
+            session=self._gate.session_for(messages.client_session(params)),
             schema_hash=definition.hash,
         )
+        call = replace(call, annotations=self.listing.believed(definition))
         state = params.get("requestState")
         if own_round(state) is None and (state is not None or params.get("inputResponses") is not None):
-            return await self._go_on(key, message, call)
-        waiting = Waiting.of(params, self._hold, self._client.send_message)
-        call, outcome = await self._decide(call, self._gate.tighten(self._listing.rules(name)), waiting)
+            return await self._go_on(message, call, definition, exchange)
+        waiting = Waiting.of(params, self._hold, exchange.tell)
+        call, outcome = await self._decide(call, self._gate.tighten(self.listing.rules(definition)), waiting)
         if isinstance(outcome, Pending):
             return waiting.not_yet(outcome.request)
         if isinstance(outcome, Denied):
             return messages.refusal_result(outcome.message)
-        if outcome.by == "answer":
-            await self._listing.definitions.trust(name)
         if own_round(state) is not None:
             params.pop("requestState")
             params.pop("inputResponses", None)
-        return await self._run(key, message, call, outcome)
+        if outcome.by == "answer" and not await self._is_as_shown(definition, params, exchange):
+            return _moved(GuardedRun(self._gate, call, outcome))
+        return await self._run(message, call, outcome, definition, exchange)
+
+    async def _definition(self, params: Mapping[str, Any], exchange: Exchange) -> Definition | None:
+        return await self.listing.definition(params["name"], params.get("_meta") or {}, exchange.ask, exchange.whose)
+
+    async def _is_as_shown(self, definition: Definition, params: Mapping[str, Any], exchange: Exchange) -> bool:
+        """Trust a tool that a person has allowed, if it is still the one that they were shown."""
+        now = await self._definition(params, exchange)
+        if now is None or now.hash != definition.hash:
+            return False
+        await self.listing.definitions.trust(definition)
+        return True
 
     async def _decide(
         self, call: ToolCall, rules: ToolRules, waiting: Waiting
@@ -204,39 +165,55 @@ class Relay:
                 return named, outcome
         raise StoreError("other processes have used up its answers")
 
-    async def _go_on(self, key: str, message: dict[str, Any], call: ToolCall) -> bytes | dict[str, Any] | None:
+    async def _go_on(
+        self, message: dict[str, Any], call: ToolCall, definition: Definition, exchange: Exchange
+    ) -> bytes | dict[str, Any] | None:
         """Pass on a further round of an approved call, once: the server has asked the client something in between."""
         approved = self._rounds.pop((str(message["params"].get("requestState") or ""), call.digest()), None)
         if approved is None:
             return messages.refusal_result(f"Not executed: {_UNKNOWN_ROUND}.")
-        return await self._run(key, message, *approved)
+        return await self._run(message, *approved, definition, exchange)
 
     async def _run(
-        self, key: str, message: dict[str, Any], call: ToolCall, outcome: Approved
+        self, message: dict[str, Any], call: ToolCall, outcome: Approved, definition: Definition, exchange: Exchange
     ) -> bytes | dict[str, Any] | None:
         asked = call.digest()  # of the client's own arguments, with which it comes back
-        message["params"]["arguments"] = thaw(outcome.args)
+        approved = {**message, "params": {**message["params"], "arguments": thaw(outcome.args)}}
         run = GuardedRun(self._gate, call, outcome).begin()
         try:
-            line = await self.ask_server(key, messages.encode(message))
-        except asyncio.CancelledError:
-            run.raised(ToolError(_CANCELLED))
+            line = await exchange.ask(approved, definition.schema)
+        except CallAbandoned as error:
+            run.raised(error)
             return None
         except ToolError as error:
             run.raised(error)
             return messages.refusal_result(str(error))
-        response: dict[str, Any] = json.loads(line)
+        except BaseException:
+            run.raised(CallAbandoned())
+            raise
+        response = messages.read_object(line)
         if messages.part(response, "result", "resultType") == "input_required":
-            self._rounds[str(messages.part(response, "result", "requestState") or ""), asked] = call, outcome
+            self._keep_round(str(messages.part(response, "result", "requestState") or ""), asked, call, outcome)
             run.suspend()
             return line
         _record(run, response)
         return _told(line, response, call, outcome)
 
+    def _keep_round(self, state: str, asked: str, call: ToolCall, outcome: Approved) -> None:
+        if len(self._rounds) >= _MOST_ROUNDS:
+            del self._rounds[next(iter(self._rounds))]
+        self._rounds[state, asked] = call, outcome
+
+
+def _moved(run: GuardedRun) -> dict[str, Any]:
+    """Record an approved call as not run, since the tool is another one by now."""
+    run.begin().raised(ToolError(_MOVED))
+    return messages.refusal_result(_MOVED)
+
 
 def _record(run: GuardedRun, response: Mapping[str, Any]) -> None:
     """Audit what came of a call."""
-    text = _text_of(response) or json.dumps(response.get("error"))
+    text = _text_of(response) or messages.shown(response.get("error"))
     if "result" in response and not messages.part(response, "result", "isError"):
         run.returned(text)
     else:

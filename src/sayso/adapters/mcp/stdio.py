@@ -13,21 +13,20 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
-from sayso.adapters.kit import Gate
 from sayso.adapters.mcp import messages
+from sayso.adapters.mcp.line_relay import LineRelay
 from sayso.adapters.mcp.outlet import Outlet
-from sayso.adapters.mcp.relay import Relay
 from sayso.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sayso.engine.controller import ApprovalController
+    from sayso.adapters.mcp.relay import Relay
 
 _LOG = logging.getLogger("sayso")
 _LONGEST_LINE = 64 * 1024 * 1024  # a server's answer may hold a whole file
 _FAREWELL_SECONDS = 5.0
 
 
-async def relay_stdio(controller: ApprovalController, name: str, command: Sequence[str], *, hold: float) -> int:
+async def relay_stdio(relay: Relay, command: Sequence[str]) -> int:
     """Relay between this process's standard streams and a server; return the server's exit code."""
     reader, writer = await _open_client(sys.stdin.buffer, sys.stdout.buffer)
     try:
@@ -37,16 +36,16 @@ async def relay_stdio(controller: ApprovalController, name: str, command: Sequen
     assert server.stdin is not None  # noqa: S101 - as PIPE says
     assert server.stdout is not None  # noqa: S101 - as above
     client_end, server_end = Outlet(writer), Outlet(server.stdin)
-    relay = Relay(Gate(controller), name, client=client_end, server=server_end, hold=hold)
-    downwards = asyncio.create_task(_pass_lines(reader, relay.from_client, "the client"))
-    upwards = asyncio.create_task(_pass_lines(server.stdout, relay.from_server, "the server"))
+    lines = LineRelay(relay, client=client_end, server=server_end)
+    downwards = asyncio.create_task(_pass_lines(reader, lines.from_client, "the client"))
+    upwards = asyncio.create_task(_pass_lines(server.stdout, lines.from_server, "the server"))
     await asyncio.wait([downwards, upwards], return_when=asyncio.FIRST_COMPLETED)
     if not upwards.done():
-        await relay.client_gone()
+        await lines.client_gone()
         server_end.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(upwards), _FAREWELL_SECONDS)
-    await relay.server_gone()
+    await lines.server_gone()
     for task in (downwards, upwards):
         task.cancel()
     code = await _end(server)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sayso.adapters.mcp.messages import PROTOCOL
 from sayso.core.model import Approved, Denied, Pending
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from sayso.policy.policy import ToolRules
 
 _MODERN = "2026-07-28"
-_VERSION = "io.modelcontextprotocol/protocolVersion"
 _STATE = re.compile(r"sayso\.([1-9])")  # it has no authority: the question is found by the call itself
 _MOST_ROUNDS = 8  # of ten that clients make
 _BEAT_SECONDS = 5.0
@@ -46,7 +46,7 @@ class Waiting:
         """Read from a call how its client waits."""
         meta: Mapping[str, Any] = params.get("_meta") or {}
         token, number = meta.get("progressToken"), own_round(params.get("requestState")) or 0
-        is_modern = str(meta.get(_VERSION, "")) >= _MODERN
+        is_modern = str(meta.get(f"{PROTOCOL}protocolVersion", "")) >= _MODERN
 
         async def tell(beat: int) -> None:
             told = {"progressToken": token, "progress": beat, "message": "waiting for a person's answer"}
