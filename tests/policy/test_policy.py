@@ -700,7 +700,7 @@ def test_tools_of_another_program_are_judged_by_their_effects_in_its_folder_unle
 
     assert approval(other, "Bash", command="git status") == "none"
     assert approval(other, "Bash", command="git status > notes.txt") == "blocked"
-    assert approval(own, "shell", command="git status > notes.txt") == "none"
+    assert approval(own, "shell", command="git status > notes.txt") == "required"
     assert approval(other, "read_file", path=str(tmp_path / "near" / "a")) == "none"
     assert approval(other, "read_file", path="/near/a") == "blocked"
     assert approval(other, "Keep", to="/near/a") == "none"
