@@ -1,0 +1,43 @@
+"""Claude Code in a laboratory."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from tests.clients.client_lab import PACKAGES, ClientLab, write_json
+from tests.clients.loopback_model import ModelCall
+
+_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+PROGRAM = PACKAGES / "@anthropic-ai" / f"claude-code-{platform.system().lower()}-{_MACHINE}" / "claude"
+
+
+class ClaudeLab(ClientLab):
+    """Claude Code, whose command line allows its shell, so that a hook that fails open lets the call run."""
+
+    client = "claude"
+
+    def command(self, *flags: str) -> list[str]:
+        return [str(PROGRAM), "-p", "--output-format", "json", "--allowedTools", "Bash", *flags]
+
+    def environment(self) -> dict[str, str]:
+        quiet = dict.fromkeys(
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER"), "1"
+        )
+        return {"ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "none", **quiet}
+
+    def set_hook(self, command: str, **options: Any) -> None:
+        entry = {"matcher": "*", "hooks": [{"type": "command", "command": command, **options}]}
+        self.set_settings(PreToolUse=[entry])
+
+    def set_settings(self, **hooks: Any) -> None:
+        """Write the settings of the project."""
+        write_json(self.project / ".claude" / "settings.json", {"hooks": hooks})
+
+    def shell(self, line: str) -> ModelCall:
+        return ModelCall("Bash", {"command": line, "description": "a test"})
+
+    def told(self) -> list[str]:
+        messages = self.last_conversation("messages")
+        blocks = [block for each in messages if isinstance(each["content"], list) for block in each["content"]]
+        return [str(block["content"]) for block in blocks if block["type"] == "tool_result"]
