@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from typing import Any
 
-from tests.clients.client_lab import PACKAGES, ClientLab, write_json
+from tests.clients.client_lab import ClientLab, native, write_json
 from tests.clients.loopback_model import ModelCall
-
-_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-PROGRAM = PACKAGES / "@anthropic-ai" / f"claude-code-{platform.system().lower()}-{_MACHINE}" / "claude"
 
 
 class ClaudeLab(ClientLab):
@@ -18,7 +14,15 @@ class ClaudeLab(ClientLab):
     client = "claude"
 
     def command(self, *flags: str) -> list[str]:
-        return [str(PROGRAM), "-p", "--output-format", "json", "--allowedTools", "Bash", *flags]
+        return [
+            str(native("@anthropic-ai/claude-code") / "claude"),
+            "-p",
+            "--output-format",
+            "json",
+            "--allowedTools",
+            "Bash",
+            *flags,
+        ]
 
     def environment(self) -> dict[str, str]:
         quiet = dict.fromkeys(
@@ -26,8 +30,8 @@ class ClaudeLab(ClientLab):
         )
         return {"ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "none", **quiet}
 
-    def set_hook(self, command: str, **options: Any) -> None:
-        entry = {"matcher": "*", "hooks": [{"type": "command", "command": command, **options}]}
+    def set_hook(self, command: str, *, seconds: int = 120, **options: Any) -> None:
+        entry = {"matcher": "*", "hooks": [{"type": "command", "command": command, "timeout": seconds, **options}]}
         self.set_settings(PreToolUse=[entry])
 
     def set_settings(self, **hooks: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import shlex
 import shutil
 import sys
@@ -20,6 +21,8 @@ from sayso.core.model import ApprovalRequest
 
 PACKAGES = Path(__file__).parents[2] / ".tools" / "clients" / "node_modules"
 SECONDS = 240
+_MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+_SYSTEM = platform.system().lower()
 YES = ApprovalDecision(approved=True, who="ann")
 
 
@@ -48,8 +51,8 @@ class ClientLab(ABC):
         """Return the variables that point it at the model."""
 
     @abstractmethod
-    def set_hook(self, command: str, **options: Any) -> None:
-        """Write the settings with a hook before every tool, under which every call is allowed otherwise."""
+    def set_hook(self, command: str, *, seconds: int = 120, **options: Any) -> None:
+        """Write the settings with a hook before every tool, which has so many seconds."""
 
     @abstractmethod
     def shell(self, line: str) -> ModelCall:
@@ -131,6 +134,13 @@ class ClientLab(ABC):
         """Return what the model was shown last."""
         assert self.model.script.seen, "the client has not asked the model"
         return cast("list[dict[str, Any]]", self.model.script.seen[-1][part])
+
+
+def native(name: str) -> Path:
+    """Return the folder of a package with a program for this machine: one for older processors, if there is one."""
+    plain = PACKAGES / f"{name}-{_SYSTEM}-{_MACHINE}"
+    older = plain.with_name(f"{plain.name}-baseline")
+    return older if older.exists() else plain
 
 
 def write_json(file: Path, data: object) -> None:

@@ -29,8 +29,8 @@ class CodexLab(ClientLab):
         # Its sandbox's helper does not start if its home lies in the folder for temporary files.
         return {"SCRIPTED_KEY": "none", "TMPDIR": "/var/tmp"}  # noqa: S108 - as above
 
-    def set_hook(self, command: str, **options: Any) -> None:
-        entry = [{"matcher": "*", "hooks": [{"type": "command", "command": command, **options}]}]
+    def set_hook(self, command: str, *, seconds: int = 120, **options: Any) -> None:
+        entry = [{"matcher": "*", "hooks": [{"type": "command", "command": command, "timeout": seconds, **options}]}]
         write_json(self.home / ".codex" / "hooks.json", {"hooks": {"PreToolUse": entry, "PostToolUse": entry}})
 
     def shell(self, line: str) -> ModelCall:

@@ -32,7 +32,7 @@ def lab(tmp_path: Path, model: LoopbackModel) -> ClaudeLab:
 
 @pytest.mark.parametrize("broken", BROKEN)
 async def test_a_hook_that_fails_lets_the_call_run(lab: ClaudeLab, broken: str) -> None:
-    lab.set_hook(lab.hook_file(BROKEN[broken]), timeout=1)
+    lab.set_hook(lab.hook_file(BROKEN[broken]), seconds=1)
     await lab.run()
     refused = broken == "exits with 2 and says nothing"
     assert lab.ran == ([] if refused else ["ran"])
@@ -40,7 +40,7 @@ async def test_a_hook_that_fails_lets_the_call_run(lab: ClaudeLab, broken: str) 
 
 @pytest.mark.parametrize("broken", BROKEN)
 async def test_on_failure_closes_all_but_what_ends_well_without_a_decision(lab: ClaudeLab, broken: str) -> None:
-    lab.set_hook(lab.hook_file(BROKEN[broken]), timeout=1, onFailure="block")
+    lab.set_hook(lab.hook_file(BROKEN[broken]), seconds=1, onFailure="block")
     await lab.run()
     assert lab.ran == (["ran"] if broken in UNHEARD else [])
 
@@ -55,9 +55,9 @@ async def test_a_word_that_it_does_not_know_is_refused_with_on_failure(lab: Clau
 # Behind sayso.
 
 
-def guard(lab: ClaudeLab, *options: str, timeout: int = 120, store: str = "") -> None:
+def guard(lab: ClaudeLab, *options: str, seconds: int = 120, store: str = "") -> None:
     command = lab.sayso(*options, store=store)
-    hook = {"type": "command", "command": command, "timeout": timeout, "onFailure": "block"}
+    hook = {"type": "command", "command": command, "timeout": seconds, "onFailure": "block"}
     entry = [{"matcher": "*", "hooks": [hook]}]
     lab.set_settings(PreToolUse=entry, PostToolUse=entry, PostToolUseFailure=entry)
 
@@ -163,7 +163,7 @@ async def test_an_unanswered_call_is_made_again_for_its_answer(lab: ClaudeLab) -
 
 @pytest.mark.parametrize("broken", ["the policy", "the store", "the program", "the time"])
 async def test_nothing_runs_when_sayso_cannot_decide(lab: ClaudeLab, broken: str) -> None:
-    guard(lab, store="/nowhere/sayso.db" if broken == "the store" else "", timeout=1 if broken == "the time" else 60)
+    guard(lab, store="/nowhere/sayso.db" if broken == "the store" else "", seconds=1 if broken == "the time" else 60)
     if broken == "the policy":
         lab.policy.write_text("tools: {Bash: noone}")
     if broken == "the program":
@@ -174,7 +174,7 @@ async def test_nothing_runs_when_sayso_cannot_decide(lab: ClaudeLab, broken: str
 
 async def test_a_hook_that_is_killed_while_it_waits_lets_nothing_run(lab: ClaudeLab) -> None:
     guard(lab)
-    lab.set_hook(f"{lab.hook_file(f'echo $$ > pid; exec {lab.sayso()}')}", onFailure="block", timeout=120)
+    lab.set_hook(f"{lab.hook_file(f'echo $$ > pid; exec {lab.sayso()}')}", onFailure="block")
     running = asyncio.create_task(lab.run())
     await lab.asked()
     os.kill(int((lab.project / "pid").read_text()), signal.SIGKILL)

@@ -39,7 +39,7 @@ def lab(tmp_path: Path, model: LoopbackModel) -> CodexLab:
 
 @pytest.mark.parametrize("broken", BROKEN)
 async def test_a_hook_that_fails_lets_the_call_run(lab: CodexLab, broken: str) -> None:
-    lab.set_hook(lab.hook_file(BROKEN[broken]), timeout=1)
+    lab.set_hook(lab.hook_file(BROKEN[broken]), seconds=1)
     await lab.run()
     assert lab.ran == ["ran"]
 
@@ -62,7 +62,7 @@ async def test_a_hook_that_nobody_has_trusted_is_not_called(lab: CodexLab) -> No
 
 
 async def test_a_call_waits_for_a_person_and_its_result_is_recorded(lab: CodexLab) -> None:
-    lab.set_hook(lab.sayso(), timeout=120)
+    lab.set_hook(lab.sayso())
     running = asyncio.create_task(lab.run())
     asked = await lab.answer()
     await running
@@ -71,7 +71,7 @@ async def test_a_call_waits_for_a_person_and_its_result_is_recorded(lab: CodexLa
 
 
 async def test_a_refusal_reaches_the_model_with_its_note(lab: CodexLab) -> None:
-    lab.set_hook(lab.sayso(), timeout=120)
+    lab.set_hook(lab.sayso())
     running = asyncio.create_task(lab.run())
     await lab.answer(ApprovalDecision(approved=False, note="not today", who="ann"))
     await running
@@ -79,7 +79,7 @@ async def test_a_refusal_reaches_the_model_with_its_note(lab: CodexLab) -> None:
 
 
 async def test_an_edit_runs_in_the_place_of_the_call(lab: CodexLab) -> None:
-    lab.set_hook(lab.sayso(), timeout=120)
+    lab.set_hook(lab.sayso())
     running = asyncio.create_task(lab.run())
     edited = {"command": "echo edited >> ran.txt"}
     await lab.answer(ApprovalDecision(approved=True, override_args=edited, who="ann"))
@@ -88,7 +88,7 @@ async def test_an_edit_runs_in_the_place_of_the_call(lab: CodexLab) -> None:
 
 
 async def test_an_unanswered_call_does_not_run(lab: CodexLab) -> None:
-    lab.set_hook(lab.sayso("--hold", "1s"), timeout=120)
+    lab.set_hook(lab.sayso("--hold", "1s"))
     await lab.run()
     assert (lab.ran, "make exactly this call again" in lab.told()[0]) == ([], True)
 
@@ -96,7 +96,9 @@ async def test_an_unanswered_call_does_not_run(lab: CodexLab) -> None:
 @pytest.mark.parametrize("broken", ["the policy", "the store", "the command"])
 async def test_nothing_runs_when_sayso_cannot_decide(lab: CodexLab, broken: str) -> None:
     lab.set_hook(
-        lab.sayso(*(["--hodl"] if broken == "the command" else []), store="/nowhere/x.db" if broken == "the store" else "")
+        lab.sayso(
+            *(["--hodl"] if broken == "the command" else []), store="/nowhere/x.db" if broken == "the store" else ""
+        )
     )
     if broken == "the policy":
         lab.policy.write_text("tools: {shell: noone}")

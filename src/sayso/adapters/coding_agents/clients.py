@@ -53,8 +53,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     defers: bool = False
 
 
-def _shell(argument: str = "command", *words: str) -> ClientTool:
-    return ClientTool("shell", {} if argument == "command" else {argument: "command"}, words)
+def _shell(*words: str, **renamed: str) -> ClientTool:
+    return ClientTool("shell", renamed, words)
 
 
 def _file(name: str, argument: str) -> ClientTool:
@@ -69,7 +69,7 @@ _CLAUDE_KINDS: Mapping[str, EventKind] = {
 }
 
 _GEMINI_TOOLS = {
-    "run_shell_command": _shell("command", "description"),
+    "run_shell_command": _shell("description", is_background="run_in_background"),
     "read_file": _file("read_file", "file_path"),
     "write_file": _file("write_file", "file_path"),
     "replace": _file("edit_file", "file_path"),
@@ -80,7 +80,7 @@ CLAUDE = Client(
     key="claude",
     title="Claude Code",
     tools={
-        "Bash": _shell("command", "description"),
+        "Bash": _shell("description"),
         "Read": _file("read_file", "file_path"),
         "Write": _file("write_file", "file_path"),
         "Edit": _file("edit_file", "file_path"),
@@ -118,7 +118,12 @@ GEMINI = Client(
 QWEN = Client(
     key="qwen",
     title="Qwen Code",
-    tools={**_GEMINI_TOOLS, "edit": _file("edit_file", "file_path"), "list_directory": _file("list_files", "path")},
+    tools={
+        **_GEMINI_TOOLS,
+        "edit": _file("edit_file", "file_path"),
+        "notebook_edit": _file("edit_file", "notebook_path"),
+        "list_directory": _file("list_files", "path"),
+    },
     kinds=_CLAUDE_KINDS,
     form="claude",
     hold=50.0,
@@ -130,7 +135,7 @@ COPILOT = Client(
     key="copilot",
     title="Copilot CLI",
     tools={
-        "bash": _shell("command", "description"),
+        "bash": _shell("description"),
         "view": _file("read_file", "path"),
         "create": _file("write_file", "path"),
         "edit": _file("edit_file", "path"),
@@ -145,7 +150,7 @@ OPENCODE = Client(
     key="opencode",
     title="opencode",
     tools={
-        "bash": _shell("command", "description"),
+        "bash": _shell("description"),
         "read": _file("read_file", "filePath"),
         "write": _file("write_file", "filePath"),
         "edit": _file("edit_file", "filePath"),
