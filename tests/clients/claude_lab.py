@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tests.clients.client_lab import ClientLab, native, write_json
 from tests.clients.loopback_model import ModelCall
@@ -42,6 +42,6 @@ class ClaudeLab(ClientLab):
         return ModelCall("Bash", {"command": line, "description": "a test"})
 
     def told(self) -> list[str]:
-        messages = self.last_conversation("messages")
-        blocks = [block for each in messages if isinstance(each["content"], list) for block in each["content"]]
+        said: list[Any] = [each["content"] for each in self.last_conversation("messages")]
+        blocks: list[Any] = [block for each in said if isinstance(each, list) for block in cast("list[Any]", each)]
         return [str(block["content"]) for block in blocks if block["type"] == "tool_result"]

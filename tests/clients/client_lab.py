@@ -77,7 +77,7 @@ class ClientLab(ABC):
     def sayso(self, *options: str, store: str = "") -> str:
         """Return the command of sayso's hook."""
         where = ["--policy", str(self.policy), "--store", store or str(self.store)]
-        return shlex.join([sys.executable, "-m", "sayso", "hook", self.client, *where, *options])
+        return shlex.join([sys.executable, "-P", "-m", "sayso", "hook", self.client, *where, *options])
 
     async def run(self, *flags: str, prompt: str = "go") -> str:
         """Run the client to its end, and return what it printed."""

@@ -153,7 +153,7 @@ class _Dialects(BaseHTTPRequestHandler):
         if not body.get("stream"):
             self._send({**head, **stop, "content": blocks})
             return
-        begin = {**head, "content": [], "stop_reason": None, "stop_sequence": None}
+        begin: Body = {**head, "content": [], "stop_reason": None, "stop_sequence": None}
         events: Stream = [("message_start", {"type": "message_start", "message": begin})]
         for index, block in enumerate(blocks):
             events += _anthropic_block(index, block)
@@ -161,8 +161,7 @@ class _Dialects(BaseHTTPRequestHandler):
         self._stream([*events, ("message_stop", {"type": "message_stop"})])
 
     def _responses(self, body: Body) -> None:
-        items = [each for each in body.get("input", []) if isinstance(each, dict)]
-        made = [each for each in cast("list[Body]", items) if each.get("type") == "function_call"]
+        made = [each for each in cast("list[Body]", body.get("input", [])) if each.get("type") == "function_call"]
         calls = self.played.play(body, len(made))
         out: list[Body] = [
             {
@@ -174,9 +173,9 @@ class _Dialects(BaseHTTPRequestHandler):
             }
             for each in calls
         ]
-        text = {"type": "output_text", "text": "done", "annotations": []}
+        text: Body = {"type": "output_text", "text": "done", "annotations": []}
         out = out or [{"type": "message", "id": self._id("m"), "role": "assistant", "content": [text]}]
-        head = {"id": self._id("resp"), "object": "response", "created_at": 1, "model": "scripted", "output": []}
+        head: Body = {"id": self._id("resp"), "object": "response", "created_at": 1, "model": "scripted", "output": []}
         usage = {**_USAGE, "input_tokens_details": None, "output_tokens_details": None, "total_tokens": 2}
         done = {**head, "status": "completed", "output": out, "usage": usage}
         events: Stream = [_typed("response.created", response={**head, "status": "in_progress"})]
@@ -207,7 +206,7 @@ class _Dialects(BaseHTTPRequestHandler):
             return
         head["object"] = "chat.completion.chunk"
         first = {**head, "choices": [{"index": 0, "delta": message, "finish_reason": None}]}
-        last = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": stop}], "usage": usage}
+        last: Body = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": stop}], "usage": usage}
         self._stream([("", first), ("", last), ("", "[DONE]")])
 
     def _gemini(self, body: Body) -> None:
@@ -229,10 +228,10 @@ def _typed(kind: str, **facts: object) -> tuple[str, Body]:
 
 
 def _anthropic_block(index: int, block: Body) -> Stream:
-    if block["type"] == "text":
-        begin, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
-    else:
-        begin, delta = {**block, "input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+    begin: Body = {**block, "text": ""} if block["type"] == "text" else {**block, "input": {}}
+    delta: Body = {"type": "text_delta", "text": block.get("text")}
+    if block["type"] == "tool_use":
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
     return [
         _typed("content_block_start", index=index, content_block=begin),
         _typed("content_block_delta", index=index, delta=delta),

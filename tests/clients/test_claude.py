@@ -6,11 +6,14 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.clients.bare_hooks import BROKEN, SAY
 from tests.clients.claude_lab import ClaudeLab
+from tests.clients.client_lab import native
 from tests.clients.loopback_model import LoopbackModel
 
 from sayso import ApprovalDecision
@@ -180,3 +183,18 @@ async def test_a_hook_that_is_killed_while_it_waits_lets_nothing_run(lab: Claude
     os.kill(int((lab.project / "pid").read_text()), signal.SIGKILL)
     await running
     assert lab.ran == []
+
+
+async def test_what_setup_writes_gates_the_client_and_what_it_removes_does_not(lab: ClaudeLab) -> None:
+    def setup(*options: str) -> None:
+        where = ["--policy", str(lab.policy), "--store", str(lab.store), "--hold", "1s"]
+        command = [sys.executable, "-m", "sayso", "setup", "claude", *where, *options, "--yes"]
+        path = f"{native('@anthropic-ai/claude-code')}:/usr/bin:/bin"
+        subprocess.run(command, env={**os.environ, "HOME": str(lab.home), "PATH": path}, check=True, timeout=60)
+
+    setup()
+    await lab.run()
+    assert (lab.ran, len(await lab.asked())) == ([], 1)
+    setup("--remove")
+    await lab.run()
+    assert lab.ran == ["ran"]
