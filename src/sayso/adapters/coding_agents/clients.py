@@ -14,6 +14,7 @@ import msgspec
 
 EventKind = Literal["before", "returned", "raised", "other"]
 Edits = Literal["all", "merged", "none"]  # merged: given keys replace those of the call, and none can be removed
+_MARGIN_SECONDS = 15.0
 Form = Literal["claude", "codex", "gemini", "copilot", "plain"]
 
 
@@ -46,11 +47,16 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, ClientTool]
     kinds: Mapping[str, EventKind]
     form: Form
-    hold: float  # seconds that a call waits for its answer: below the client's own limit
+    limit: float  # seconds after which it gives up its hook, unless its settings say otherwise
     fields: EventFields = EventFields()
     edits: Edits = "all"
     edits_only: str | None = None  # the one tool, by its name in policies, whose edits it takes
     defers: bool = False
+
+    @property
+    def hold(self) -> float:
+        """Seconds that a call waits for its answer, so that the hook ends before the client gives it up."""
+        return self.limit - _MARGIN_SECONDS
 
 
 def _shell(*words: str, **renamed: str) -> ClientTool:
@@ -90,7 +96,7 @@ CLAUDE = Client(
     },
     kinds=_CLAUDE_KINDS,
     form="claude",
-    hold=590.0,
+    limit=600.0,
     defers=True,
 )
 
@@ -100,7 +106,7 @@ CODEX = Client(
     tools={"Bash": _shell()},
     kinds=_CLAUDE_KINDS,
     form="codex",
-    hold=590.0,
+    limit=600.0,
     edits_only="shell",
 )
 
@@ -110,7 +116,7 @@ GEMINI = Client(
     tools=_GEMINI_TOOLS,
     kinds={"BeforeTool": "before", "AfterTool": "returned"},
     form="gemini",
-    hold=50.0,
+    limit=60.0,
     fields=EventFields(call_ids=()),
     edits="merged",
 )
@@ -126,7 +132,7 @@ QWEN = Client(
     },
     kinds=_CLAUDE_KINDS,
     form="claude",
-    hold=50.0,
+    limit=60.0,
     fields=EventFields(call_ids=("tool_call_id", "tool_use_id")),
     edits="none",
 )
@@ -142,7 +148,7 @@ COPILOT = Client(
     },
     kinds={},
     form="copilot",
-    hold=25.0,
+    limit=30.0,
     fields=EventFields(kind=None, session="sessionId", tool="toolName", args="toolArgs", call_ids=()),
 )
 
@@ -158,7 +164,7 @@ OPENCODE = Client(
     },
     kinds={"before": "before", "after": "returned"},
     form="plain",
-    hold=590.0,
+    limit=600.0,
     fields=EventFields(kind="event", session="session", folder="folder", tool="tool", args="args", call_ids=("call",)),
 )
 
