@@ -133,8 +133,15 @@ pytest_collect_file = Sybil(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--slow`."""
+    """Add `--slow` and `--clients`."""
     parser.addoption("--slow", action="store_true", help="also run the tests that are marked slow")
+    parser.addoption("--clients", action="store_true", help="run those of real coding agents; dev.py fetches them")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the tests of coding agents, programs of hundreds of megabytes, unless they were asked for."""
+    is_left_out = collection_path == Path(__file__).parent / "tests" / "clients" and not config.getoption("--clients")
+    return True if is_left_out else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -276,22 +276,22 @@ def need_peer_suites() -> Path:
     return folder
 
 
-def need_npm_packages() -> None:
-    """Install the npm packages that sayso is tested with, in the versions that tests/web/package.json names."""
-    wanted = (ROOT / "tests" / "web" / "package.json").read_bytes()
-    folder = ROOT / ".tools" / "npm"
+def need_npm_packages(tests: str, folder_name: str) -> None:
+    """Install the programs that a folder of tests works with, in the versions that its package.json names."""
+    wanted = (ROOT / "tests" / tests / "package.json").read_bytes()
+    folder = ROOT / ".tools" / folder_name
     stamp = folder / "sayso-stamp"
     if stamp.exists() and stamp.read_bytes() == wanted:
         return
     if not shutil.which("npm"):
-        install_package("npm", "The tests need Node.js and npm, for clients of web front ends and of MCP: install both")
-    say("· installing the npm packages of tests/web/package.json")
+        install_package("npm", "The tests need Node.js and npm, for programs of their world: install both")
+    say(f"· installing the npm packages of tests/{tests}/package.json")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_bytes(wanted)
     options = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
     run(
         ["npm", "install", "--prefix", str(folder), *options],
-        otherwise="npm could not install the packages of tests/web/package.json: is a registry reachable?",
+        otherwise=f"npm could not install the packages of tests/{tests}/package.json: is a registry reachable?",
     )
     stamp.write_bytes(wanted)
 
@@ -394,7 +394,7 @@ def test(arguments: list[str]) -> None:
     need_vocabulary()
     need_chromium()
     need_postgresql()
-    need_npm_packages()
+    need_npm_packages("web", "npm")
     need_git_server()
     environment = DEVELOPMENT.prepare()
     if arguments:
@@ -422,6 +422,16 @@ def adapters(arguments: list[str]) -> None:
         if not oldest and not rest:
             check(DEVELOPMENT.prepare(), "pyright", "--project", framework.pyright_settings(environment))
         check(environment, "pytest", *framework.paths(), *SEVERAL_AT_ONCE, *rest)
+
+
+def clients(arguments: list[str]) -> None:
+    """Run the tests with real coding agents, offline, about ten minutes; `clients --short`: Claude Code and Codex."""
+    need_npm_packages("clients", "clients")
+    is_short = "--short" in arguments
+    names = ("claude", "codex") if is_short else ("claude", "codex", "others")
+    rest = [each for each in arguments if each != "--short"]
+    files = [f"tests/clients/test_{name}.py" for name in names]
+    check(DEVELOPMENT.prepare(), "pytest", "--clients", *files, *SEVERAL_AT_ONCE, *rest)
 
 
 def suites(arguments: list[str]) -> None:
@@ -543,6 +553,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "test": test,
     "older": older,
     "adapters": adapters,
+    "clients": clients,
     "suites": suites,
     "harmless": harmless,
     "prefect": prefect,

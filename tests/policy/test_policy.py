@@ -4,6 +4,7 @@ import copy
 import fnmatch
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from sayso import ApprovalPresentation, ApprovalRequest, Policy, ToolCall, Verdi
 from sayso.core.model import Approval, Rule
 from sayso.errors import ConfigurationError
 from sayso.policy import judges
+from sayso.policy.entries import EffectSpec
 from sayso.policy.judges import Judge
 from sayso.policy.policy import ToolRules
 
@@ -675,3 +677,30 @@ def test_names_without_end_do_not_change_any_verdict() -> None:
     for number in range(10_050):
         policy.judge(ToolCall(tool=f"made_up_{number}", call_id="c"))
     assert [approval_of(policy, each) for each in ("g_1", "t", "made_up_1")] == ["none", "required", "blocked"]
+
+
+def test_tools_of_another_program_are_judged_by_their_effects_in_its_folder_unless_an_entry_declares_its_own(
+    tmp_path: Path,
+) -> None:
+    for name in ("near", "far"):
+        (tmp_path / name).mkdir()
+    rules = {
+        "default": "required",
+        "sandbox": {"zones": {"near": {"root": "near", "approval": {"write": "none"}}}},
+        "shell": {"folder": "near", "default": "required", "rules": [{"pattern": "git status", "approval": "none"}]},
+        "tools": {"Keep": {"kind": "path", "argument": "to", "operation": "read"}},
+    }
+    own = Policy.from_dict(rules, base=tmp_path)
+    path = EffectSpec(kind="path", arguments=("path",), operation="write", real=True)
+    effects = {"Bash": EffectSpec(kind="shell", arguments=("command",)), "read_file": path, "Keep": path}
+    other = own.judging(effects, folder=str(tmp_path / "far"))
+
+    def approval(policy: Policy, tool: str, **args: str) -> str:
+        return policy.judge(ToolCall(tool=tool, args=args)).approval
+
+    assert approval(other, "Bash", command="git status") == "none"
+    assert approval(other, "Bash", command="git status > notes.txt") == "blocked"
+    assert approval(own, "shell", command="git status > notes.txt") == "required"
+    assert approval(other, "read_file", path=str(tmp_path / "near" / "a")) == "none"
+    assert approval(other, "read_file", path="/near/a") == "blocked"
+    assert approval(other, "Keep", to="/near/a") == "none"

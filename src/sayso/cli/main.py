@@ -58,6 +58,8 @@ _COMMANDS = {
         "gateways.mcp_gateway",
         "Put a policy before an MCP server: what its tools do is decided here, asked about and recorded.",
     ),
+    "hook": ("gateways.hook_gateway", "Decide about one call of a coding agent."),
+    "setup": ("gateways.setup_hook", "Put sayso before every tool call of a coding agent."),
     "serve": ("serve", "Serve a hub: one place where people answer what all agents ask."),
     "token": ("operators.token", "Make, list and revoke the tokens by which a hub knows agents and people."),
     "doctor": ("doctor", "Say what is set up here, and what of it does not work."),

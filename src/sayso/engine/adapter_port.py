@@ -240,6 +240,12 @@ class AdapterPort:
         """Return the context manager round an approved tool; set its `result`, and it audits the result of the call."""
         return Execution(self._journal, self.with_session(call), outcome)
 
+    def record_result(
+        self, call: ToolCall, outcome: Approved, result: object, error: BaseException | None, seconds: float | None
+    ) -> None:
+        """Record how an approved call has ended that another program has run, outside any `execution`."""
+        self._journal.record_result(self.with_session(call), outcome, result, error, seconds)
+
     async def _wait_or_withdraw(self, request: ApprovalRequest, *, keep: bool = False) -> ApprovalRequest:
         try:
             return await self._lifecycle.wait(request, None)

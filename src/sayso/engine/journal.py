@@ -46,7 +46,7 @@ class Journal:
             self._call_hooks(audit.request_entry(request, step, self._now()))
 
     def record_result(
-        self, call: ToolCall, outcome: Approved, result: object, error: BaseException | None, seconds: float
+        self, call: ToolCall, outcome: Approved, result: object, error: BaseException | None, seconds: float | None
     ) -> None:
         """Record the result or the error of a call."""
         step: Step = "returned" if error is None else "raised"

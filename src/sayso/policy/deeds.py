@@ -6,7 +6,7 @@ Tests: tests/policy/test_compile.py
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -56,9 +56,13 @@ class Deeds(msgspec.Struct, frozen=True, kw_only=True):
         zones = self.zones.protecting(paths)
         return Deeds(shell=None if self.shell is None else self.shell.with_zones(zones), zones=zones)
 
-    def running_in(self, folder: str) -> Deeds:
-        """Return a copy for shell lines that run in this folder, unless the policy names one."""
-        shell = None if self.shell is None else self.shell.running_in(folder)
+    def can_judge(self, kind: Literal["shell", "path"]) -> bool:
+        """Whether there are rules for effects of this kind."""
+        return (self.shell if kind == "shell" else self.zones) is not None
+
+    def running_in(self, folder: str, *, moved: bool = False) -> Deeds:
+        """Return a copy for shell lines that run in this folder, unless the policy names one and they are not moved."""
+        shell = None if self.shell is None else self.shell.running_in(folder, moved=moved)
         return self if shell is self.shell else replace(self, shell=shell)
 
     def judge(self, effect: EffectSpec, call: ToolCall, rule: Rule) -> Verdict:

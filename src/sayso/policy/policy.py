@@ -199,6 +199,16 @@ class Policy:
         below = None if self._below is None else self._below.running_in(folder)
         return self._copy(_deeds=self._deeds.running_in(folder), _below=below)
 
+    def judging(self, effects: Mapping[str, EffectSpec], *, folder: str) -> Policy:
+        """Return a copy for the tools of another program, judged by these effects unless an entry declares its own.
+
+        That program runs lines in this folder, whatever folder the policy names.
+        """
+        below = None if self._below is None else self._below.judging(effects, folder=folder)
+        deeds = self._deeds.running_in(folder, moved=True)
+        known = {name: each for name, each in effects.items() if deeds.can_judge(each.kind)}
+        return self._copy(_index=Index(_with_effects(self._index.entries, known)), _deeds=deeds, _below=below)
+
     def protecting(self, paths: Iterable[str]) -> Policy:
         """Return a copy with further files, by their real paths, that no tool may touch."""
         paths = tuple(paths)
@@ -438,11 +448,17 @@ def _with_builtin_effects(entries: Iterable[Entry], compiled: CompiledPolicy) ->
         kinds |= {
             name: EffectSpec(kind="path", arguments=("path",), operation=word) for name, word in FILE_TOOLS.items()
         }
+    return _with_effects(entries, kinds)
+
+
+def _with_effects(entries: Iterable[Entry], effects: Mapping[str, EffectSpec]) -> list[Entry]:
+    """Add effects by the names of tools; an entry that declares a `kind` keeps its own."""
     named = {entry.pattern: entry for entry in entries}
-    for name, kind in kinds.items():
+    for name, effect in effects.items():
         silent = Entry(pattern=name, says=None, rule=Rule(source="sayso", key=name), ask_options=AskOptions())
         entry = named.get(name, silent)
-        named[name] = entry if entry.effect is not None else replace(entry, effect=kind)
+        declared = entry.effect is not None and "kind" in entry.config
+        named[name] = entry if declared else replace(entry, effect=effect)
     return list(named.values())
 
 

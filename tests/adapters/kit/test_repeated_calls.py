@@ -5,7 +5,7 @@ import asyncio
 from sayso import ApprovalController, ApprovalDecision, ToolCall
 from sayso.adapters.kit import Gate
 from sayso.adapters.kit.repeated_calls import RepeatedCalls
-from sayso.core.model import Approved, Pending
+from sayso.core.model import Approved, Denied, Pending
 from sayso.stores.memory import MemoryStore
 
 YES = ApprovalDecision(approved=True, who="ann")
@@ -64,6 +64,20 @@ async def test_a_refused_call_that_is_made_again_is_a_new_question() -> None:
     first = await ask(controller, calls)
     assert isinstance(first, str)
     await controller.answer(first, ApprovalDecision(approved=False))
+    assert await ask(controller, calls) != first
+
+
+async def test_a_refusal_is_found_once_by_a_client_that_was_told_to_come_back() -> None:
+    controller = deferring()
+    calls = RepeatedCalls(Gate(controller))
+    first = await ask(controller, calls)
+    assert isinstance(first, str)
+    await calls.expect_return((await controller.pending())[0])
+    await controller.answer(first, ApprovalDecision(approved=False, note="no"))
+    async with calls.numbered(call()) as named:
+        outcome = await controller.adapter.review(named, asked=None)
+    assert isinstance(outcome, Denied)
+    assert (outcome.note, outcome.request_id) == ("no", first)
     assert await ask(controller, calls) != first
 
 

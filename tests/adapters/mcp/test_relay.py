@@ -164,6 +164,16 @@ async def test_a_call_that_nobody_answers_in_time_keeps_its_question_for_the_sam
     assert desk.ran == [["pay", {"amount": 5}]]
 
 
+async def test_a_refusal_that_comes_too_late_for_one_call_is_told_to_the_next_one_like_it(desk: Desk) -> None:
+    async with relay(desk, "--hold", "1s") as client:
+        client.call("pay", 1, amount=5)
+        assert "Not executed yet" in await client.result()
+        await desk.answer(NO)
+        client.call("pay", 2, amount=5)
+        assert "too much" in await client.result()
+    assert desk.ran == []
+
+
 async def test_a_modern_client_comes_back_by_rounds_and_its_states_have_no_authority(desk: Desk) -> None:
     modern = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
     async with relay(desk, "--hold", "1s") as client:

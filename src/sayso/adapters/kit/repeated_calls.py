@@ -1,7 +1,8 @@
 """Repeated calls: ids for calls of clients that give none, or another one each time they send the same call again.
 
 The id is the digest of the call and a number. The same call finds the question that is open about it, or the answer
-that is not used yet; once that is used up, the next call like it is a new one.
+that is not used yet; once that is used up, the next call like it is a new one. A refusal that came after the client was
+told to come back (`expect_return`) is found once, too.
 
 Tests: tests/adapters/kit/test_repeated_calls.py
 """
@@ -18,7 +19,7 @@ from sayso.errors import StoreError
 
 if TYPE_CHECKING:
     from sayso.adapters.kit.gate import Gate
-    from sayso.core.model import ToolCall
+    from sayso.core.model import ApprovalRequest, ToolCall
 
 _GOES_ON = {"open", "approved"}
 _MOST_ALIKE = 10_000
@@ -52,17 +53,31 @@ class RepeatedCalls:
             self._taken.add(named.call_id)  # before the store is asked: else two calls alike would share one question
             try:
                 request = await self._gate.controller.adapter.find_request(named)
+                goes_on = request is None or request.status in _GOES_ON or await self._is_untold(request)
             except BaseException:
                 self._taken.discard(named.call_id)
                 raise
-            if request is None or request.status in _GOES_ON:
+            if goes_on:
                 return named
             self._taken.discard(named.call_id)
             self._note_closed(digest, number)
         raise StoreError(f"{call.tool!r} was called {_MOST_ALIKE} times with the same arguments in one session")
+
+    async def expect_return(self, request: ApprovalRequest) -> None:
+        """Note that a client was told to make its call again for the answer, so that a refusal is told to it, once."""
+        await self._gate.controller.store.park(_mark(request), b"\x01")
+
+    async def _is_untold(self, request: ApprovalRequest) -> bool:
+        if request.status != "denied":
+            return False
+        return await self._gate.controller.store.unpark(_mark(request)) is not None
 
     def _note_closed(self, digest: str, number: int) -> None:
         if len(self._first) >= _MOST_DIGESTS:
             self._first.clear()
         if self._first.get(digest, 0) == number:
             self._first[digest] = number + 1
+
+
+def _mark(request: ApprovalRequest) -> str:
+    return f"comes-back/{request.id}"

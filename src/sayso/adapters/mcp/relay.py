@@ -130,6 +130,7 @@ class Relay:
         waiting = Waiting.of(params, self._hold, exchange.tell)
         call, outcome = await self._decide(call, self._gate.tighten(self.listing.rules(definition)), waiting)
         if isinstance(outcome, Pending):
+            await self._repeated.expect_return(outcome.request)
             return waiting.not_yet(outcome.request)
         if isinstance(outcome, Denied):
             return messages.refusal_result(outcome.message)

@@ -126,9 +126,9 @@ class ShellRules:
         node.rules.append(each)
         self._expand |= each.expands
 
-    def running_in(self, folder: str) -> ShellRules:
-        """Return a copy for lines that run in this folder, unless a folder is configured."""
-        if self.has_own_folder or folder == self.folder:
+    def running_in(self, folder: str, *, moved: bool = False) -> ShellRules:
+        """Return a copy for lines that run in this folder, unless a folder is configured and they are not `moved`."""
+        if (self.has_own_folder and not moved) or folder == self.folder:
             return self
         other = copy.copy(self)
         vars(other).update(folder=folder)

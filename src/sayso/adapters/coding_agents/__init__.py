@@ -1,0 +1,1 @@
+"""Hooks of coding agents: events of other programs become calls, and outcomes become the decisions that they read."""
