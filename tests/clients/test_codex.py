@@ -96,7 +96,9 @@ async def test_an_unanswered_call_does_not_run(lab: CodexLab) -> None:
 @pytest.mark.parametrize("broken", ["the policy", "the store", "the command"])
 async def test_nothing_runs_when_sayso_cannot_decide(lab: CodexLab, broken: str) -> None:
     lab.set_hook(
-        lab.sayso(*(["--hodl"] if broken == "the command" else []), store="/nowhere/x.db" if broken == "the store" else "")
+        lab.sayso(
+            *(["--hodl"] if broken == "the command" else []), store="/nowhere/x.db" if broken == "the store" else ""
+        )
     )
     if broken == "the policy":
         lab.policy.write_text("tools: {shell: noone}")
