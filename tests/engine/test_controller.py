@@ -1324,3 +1324,31 @@ async def test_an_edit_does_not_get_past_the_people_whom_the_edited_arguments_ne
         assert [each.status for each in await controller.pending()] == ["open"]
         await controller.answer(pending.request.id, ApprovalDecision(approved=True), who="ann", roles=["cashier"])
         assert isinstance(await controller.review(call, asked=True), Approved)
+
+
+async def test_a_controller_with_another_policy_shares_all_else(tmp_path: Path) -> None:
+    steps: list[str] = []
+    controller = ApprovalController(
+        approval_callback=lambda _: YES,
+        policy=ASKS,
+        store=tmp_path / "s.db",
+        hooks=[lambda each: steps.append(each.step)],
+    )
+    other = controller.with_policy(Policy({"pay": "blocked", "read": "required"}, default="none"))
+    assert isinstance(await other.settle(ToolCall(tool="pay")), Denied)
+    assert isinstance(await controller.settle(ToolCall(tool="pay")), Approved)
+    assert isinstance(await other.settle(ToolCall(tool="read")), Approved)
+    assert (other.session, other.memory, other.store) == (controller.session, controller.memory, controller.store)
+    assert steps == ["stopped", "asked", "approved", "claimed", "asked", "approved", "claimed"]
+    await other.aclose()  # which leaves the store to the first
+    assert await controller.pending() == []
+    await controller.aclose()
+
+
+async def test_a_controller_with_another_policy_protects_the_files_of_its_store(tmp_path: Path) -> None:
+    zones = {"default": "none", "sandbox": {"zones": {"work": {"root": str(tmp_path), "approval": {"write": "none"}}}}}
+    controller = ApprovalController(mode="auto_deny", store=tmp_path / "s.db")
+    other = controller.with_policy(Policy.from_dict(zones, base=tmp_path))
+    assert isinstance(await other.settle(ToolCall(tool="write_file", args={"path": "/work/a.txt"})), Approved)
+    assert isinstance(await other.settle(ToolCall(tool="write_file", args={"path": "/work/s.db"})), Denied)
+    await controller.aclose()

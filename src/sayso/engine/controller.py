@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -43,6 +44,16 @@ if TYPE_CHECKING:
     from sayso.engine.settings import StoreLike
 
 T = TypeVar("T")
+
+
+class _Parts(NamedTuple):
+    """Settings from which the parts of a controller are built."""
+
+    channels: list[Channel]
+    clock: Clock
+    hooks: Iterable[Hook]
+    timeout: float | None
+    audit: str | None
 
 
 class ApprovalController:
@@ -104,18 +115,20 @@ class ApprovalController:
         self.memory = memory if memory is not None else ApprovalMemory(store=self.store, session=session, clock=clock)
         self.session = session or self.memory.session
         self._has_session = bool(session) or self.memory.has_session
-        self._build_parts(asked, clock, hooks, timeout, strict_audit="strict" in {audit, self.policy.audit})
+        self._parts = _Parts(channels=asked, clock=clock, hooks=hooks, timeout=timeout, audit=audit)
+        self._build_parts(self._parts)
 
-    def _build_parts(
-        self,
-        channels: list[Channel],
-        clock: Clock,
-        hooks: Iterable[Hook],
-        timeout: float | None,
-        *,
-        strict_audit: bool,
-    ) -> None:
-        journal = Journal(self.store, clock, hooks)
+    def with_policy(self, policy: Policy) -> ApprovalController:
+        """Return a controller that judges by another policy, over the same store, memory, channels and settings."""
+        other = copy.copy(self)
+        other.policy = policy.protecting(self.store.files)
+        other._owns_store = False  # noqa: SLF001 - a copy of this object
+        other._build_parts(self._parts)  # noqa: SLF001 - as above
+        return other
+
+    def _build_parts(self, parts: _Parts) -> None:
+        clock = parts.clock
+        journal = Journal(self.store, clock, parts.hooks)
         self._lifecycle = RequestLifecycle(
             policy=self.policy,
             memory=self.memory,
@@ -131,9 +144,9 @@ class ApprovalController:
             clock=clock,
             journal=journal,
             lifecycle=self._lifecycle,
-            announcer=Announcer(channels, self._lifecycle),
-            timeout=timeout,
-            strict_audit=strict_audit,
+            announcer=Announcer(parts.channels, self._lifecycle),
+            timeout=parts.timeout,
+            strict_audit="strict" in {parts.audit, self.policy.audit},
         )
         self.adapter = AdapterPort(
             mode=self.mode,

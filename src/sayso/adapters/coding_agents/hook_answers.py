@@ -48,9 +48,14 @@ def allow(asked: ClientCall, outcome: Approved, *, changed: bool) -> HookAnswer:
     )
 
 
+def answer_fields(answer: HookAnswer, client: Client) -> dict[str, Any]:
+    """Return an answer in the form of a client."""
+    return {} if answer.decision == "none" else _FORMS[client.form](answer)
+
+
 def answer_text(answer: HookAnswer, client: Client) -> str:
     """Return an answer as the one line that a client reads."""
-    return json.dumps({} if answer.decision == "none" else _FORMS[client.form](answer))
+    return json.dumps(answer_fields(answer, client))
 
 
 def _feedback(asked: ClientCall, outcome: Approved) -> str:
