@@ -471,7 +471,7 @@ def bench(arguments: list[str]) -> None:
     """Measure sayso beside its peers, in an environment of its own; `bench langchain`: an adapter."""
     framework = next((FRAMEWORKS[name] for name in arguments if name in FRAMEWORKS), None)
     if "mcp" in arguments:
-        need_npm_packages()
+        need_npm_packages("web", "npm")
     environment = BENCHMARKS if framework is None else framework.environment(oldest=False)
     environment.prepare().become("python", "-m", "benchmarks", *arguments)
 
