@@ -66,6 +66,8 @@ BROAD_HANDLERS: dict[tuple[str, str], str] = {
     ("sayso.core.audit", "encode"): "a step that cannot be described must still be told, and must stop nobody",
     ("sayso.engine.journal", "brief_error"): "the words of a tool's error are the tool's code",
     ("sayso.adapters.mcp.relay", "Relay.answer"): "a call that cannot be decided about is refused, and its client told",
+    ("sayso.adapters.claude_agent.agent_hooks", "Approvals._before"): "the SDK runs a call whose hook says nothing",
+    ("sayso.adapters.claude_agent.agent_hooks", "Approvals._after"): "the call has run: its hook must not fail",
     ("sayso.__main__", "_run_as_hook"): "a coding agent runs the call of a hook that fails in any other way",
     ("sayso.cli.gateways.hook_gateway", "hook"): "whatever is wrong with a call, its client has to read a refusal",
     (

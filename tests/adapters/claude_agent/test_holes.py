@@ -1,11 +1,11 @@
 """Ways past a decision: what the bare SDK does, and what it does with `Approvals`."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 from claude_agent_sdk import CanUseToolShadowedWarning, HookMatcher, PermissionResultAllow, PermissionResultDeny
 from tests.adapters.claude_agent.agent_lab import AgentLab
 
@@ -40,7 +40,7 @@ def output(**said: Any) -> Any:
     """Return a hook that says this."""
 
     async def hook(*_: object) -> Any:
-        await asyncio.sleep(0)
+        await checkpoint()
         return {HOOK: {"hookEventName": "PreToolUse", **said}}
 
     return hook
