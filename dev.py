@@ -341,6 +341,12 @@ FRAMEWORKS = {
             needs=("deepagents", "langchain-mcp-adapters", "langgraph-checkpoint-sqlite>=3"),
             oldest=("langchain==1.2.13",),
         ),
+        Framework(
+            "agent-framework",
+            "agent_framework",
+            needs=("tenacity>=9.1.4",),  # its MCP tools want it
+            oldest=("agent-framework-core==1.17.0", "mcp<2"),
+        ),
         Framework("strands", "strands", oldest=("strands-agents==1.59.0",)),
         Framework("crewai", "crewai", oldest=("crewai==1.15.10",)),
     )

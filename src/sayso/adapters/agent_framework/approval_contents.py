@@ -1,0 +1,162 @@
+"""Approval contents: how a run stops for an answer, what its front ends show and answer, and how it resumes.
+
+Tests: tests/adapters/agent_framework/test_stopping.py
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, cast
+
+from agent_framework import AgentContext, AgentSession, Content, Message, MiddlewareTermination
+
+from sayso.adapters.kit import Gate, WebUser, give_answer, require_answers
+from sayso.core.canonical import thaw
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending
+from sayso.engine import context as running
+from sayso.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sayso.adapters.agent_framework.function_calls import AgentRun, InvokedCall
+    from sayso.engine.controller import ApprovalController
+
+_REQUEST = "sayso_request"  # the key of the request's id in the properties of an approval content
+_ASKED = "sayso_asked"  # the key of a session's state with the contents that wait for an answer
+_NO_SESSION = (
+    "the controller defers, and a run without a session cannot resume; run the agent with "
+    "`session=agent.create_session()`, or use the mode 'interactive'"
+)
+_NOT_STOPPED = "this session has not stopped for a question; is it the one with which the run stopped?"
+
+
+class ApprovalFlow:
+    """Decides about the calls of an agent, and stops its run where somebody has to answer and the controller defers."""
+
+    def __init__(self, gate: Gate, answered_by: Callable[[AgentContext], WebUser | None] | None) -> None:
+        if answered_by is not None and not callable(answered_by):
+            raise ConfigurationError(f"answered_by is {answered_by!r}; pass a function of the run's `AgentContext`")
+        self._gate = gate
+        self._answered_by = answered_by
+
+    async def decide(self, asked: InvokedCall, run: AgentRun) -> Approved | Denied:
+        """Decide about a call; raise the framework's `MiddlewareTermination` to stop there.
+
+        A call that the model has not just made may have been asked about, even where the framework does not say so: the
+        store knows. Inside the tool of another agent it waits in place: the framework would lose that stop.
+        """
+        call, adapter, rules = asked.call, self._gate.controller.adapter, self._gate.tighten(asked.rules)
+        is_new, inline = run.take(call.call_id), running.current_call() is not None
+        outcome = adapter.decide_fast(call, rules) if is_new else None
+        if outcome is not None:
+            return outcome
+        before = False if is_new else None
+        forget(run, call.run)
+        if inline or self._gate.controller.mode != "defer":
+            return await adapter.settle(call, rules, asked=before, inline=inline)
+        outcome = await adapter.review(call, rules, asked=before)
+        if not isinstance(outcome, Pending):
+            return outcome
+        await self._stop(outcome.request, asked, run)
+        raise MiddlewareTermination(f"{call.tool!r} waits for an answer")
+
+    async def _stop(self, request: ApprovalRequest, asked: InvokedCall, run: AgentRun) -> None:
+        if run.session is None:
+            await self._gate.controller.adapter.withdraw_if_open(request.id)
+            raise ConfigurationError(_NO_SESSION)
+        content = request_content(request, asked)
+        contents_of(run.session)[str(content.id)] = content.to_dict()
+        asked.context.result = content
+
+    async def hear(self, context: AgentContext) -> None:
+        """Take the answers that a run is started with.
+
+        Whatever they say, the framework has to enter the middleware round the tools again: the store knows the answer.
+        """
+        asked: Mapping[str, Any] = {} if context.session is None else contents_of(context.session)
+        user = None if self._answered_by is None else self._answered_by(context)
+        messages: list[Message] = []
+        for message in context.messages:
+            own = copy.copy(message)
+            own.contents = [await self._heard(each, asked, user) for each in message.contents]
+            messages.append(own)
+        context.messages = messages
+
+    async def _heard(self, said: Content, asked: Mapping[str, Any], user: WebUser | None) -> Content:
+        if said.type != "function_approval_response" or str(said.id) not in asked:
+            return said
+        content = Content.from_dict(asked[str(said.id)])
+        request = await self._gate.controller.store.get(content.additional_properties[_REQUEST])
+        if user is not None and request is not None:
+            await give_answer(self._gate.controller, request, to_decision(said), user)
+        return content.to_function_approval_response(approved=True)
+
+
+def to_decision(said: Content) -> ApprovalDecision:
+    """Return the decision in an approval response, which may have `args` and a `note` among its properties."""
+    args, note = (said.additional_properties.get(each) for each in ("args", "note"))
+    approved = said.approved is True
+    return ApprovalDecision(
+        approved=approved and isinstance(args, Mapping | None),
+        override_args=cast("Any", args) if approved else None,
+        note=note if isinstance(note, str) and note else None,
+    )
+
+
+def request_content(request: ApprovalRequest, asked: InvokedCall) -> Content:
+    """Return the approval request that front ends of the framework show, with the arguments and their defaults."""
+    call = asked.call
+    said = Content.from_function_call(
+        call.call_id, call.tool, arguments=thaw(asked.arguments.passed), id=call.run or None
+    )
+    shown = {
+        _REQUEST: request.id,
+        "arguments": thaw(request.args),
+        "description": "\n".join(filter(None, (request.description, request.reason))),
+    }
+    return Content.from_function_approval_request(call.run or call.call_id, said, additional_properties=shown)
+
+
+def contents_of(session: AgentSession) -> MutableMapping[str, Any]:
+    """Return the approval requests with which a session has stopped, by their ids."""
+    kept: object = session.state.setdefault(_ASKED, {})
+    if not isinstance(kept, dict):
+        raise ConfigurationError(f"the session's state has no mapping under {_ASKED!r}; leave that key to sayso")
+    return cast("dict[str, Any]", kept)
+
+
+def forget(run: AgentRun, content_id: str) -> None:
+    """Take a call that is entered again out of those with which the session has stopped."""
+    if run.session is not None:
+        contents_of(run.session).pop(content_id, None)
+
+
+async def resume(
+    agent: Any,  # noqa: ANN401 - an agent of any kind
+    session: AgentSession,
+    requests: Iterable[Content] | None = None,
+    *,
+    controller: ApprovalController,
+    **settings: Any,  # noqa: ANN401 - the framework's own
+) -> Any:  # noqa: ANN401 - the framework's own result
+    """Resume a run whose questions are answered; return what `agent.run` returns.
+
+    Args:
+        agent: the agent, built as the one whose run has stopped.
+        session: the session of that run, perhaps from `AgentSession.from_dict`.
+        requests: `response.user_input_requests` of that run; left out, those that the session holds.
+        controller: one on the store that holds the questions.
+        **settings: those of `agent.run`; with `stream=True`, the stream is returned.
+
+    Raises:
+        ApprovalPending: one of the questions is still open.
+        ConfigurationError: the session has not stopped for a question.
+    """
+    kept = [Content.from_dict(each) for each in contents_of(session).values()]
+    asked = [each for each in (kept if requests is None else requests) if _REQUEST in each.additional_properties]
+    if not asked:
+        raise ConfigurationError(_NOT_STOPPED)
+    await require_answers((each.additional_properties[_REQUEST] for each in asked), controller)
+    answers = [each.to_function_approval_response(approved=True) for each in asked]
+    going_on = agent.run(Message("user", answers), session=session, **settings)
+    return going_on if settings.get("stream") else await going_on
