@@ -29,6 +29,7 @@ from tests.adapters.conformance import Driver, Response, Seen, Tool
 
 from sayso import ApprovalController
 from sayso.adapters.agent_framework import Approvals, resume
+from sayso.adapters.agent_framework.model_middleware import name_of
 
 _Bases: Any = (FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient)  # without their type parameters
 
@@ -44,7 +45,7 @@ class ScriptedClient(*_Bases):
 
     def _inner_get_response(self, *, messages: Any, stream: bool, options: Mapping[str, Any], **_: Any) -> Any:
         self.options.append(options)
-        self.shown.append([each.name for each in options.get("tools") or []])
+        self.shown.append([name_of(each) for each in options.get("tools") or []])
         contents = _contents(next(self._responses))
         if stream:
             return self._build_response_stream(_updates(contents))

@@ -6,8 +6,20 @@ Tests: tests/adapters/agent_framework/test_agents.py
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from typing import Any, cast
 
-from agent_framework import AgentMiddleware, BaseAgent, FunctionTool, RawAgent
+from agent_framework import (
+    Agent,
+    AgentExecutor,
+    AgentMiddleware,
+    BaseAgent,
+    FunctionTool,
+    RawAgent,
+    Workflow,
+    WorkflowAgent,
+    WorkflowExecutor,
+)
 
 from sayso.adapters.agent_framework.function_calls import innermost
 from sayso.errors import ConfigurationError
@@ -28,8 +40,25 @@ def check_agent_tool(tool: FunctionTool) -> None:
     function = tool.func and inspect.unwrap(innermost(tool).func or tool.func)
     if not inspect.isfunction(function) or not function.__qualname__.startswith(_WRAPPER):
         return
-    agent = inspect.getclosurevars(function).nonlocals.get("self")
-    if isinstance(agent, RawAgent) and not any(isinstance(each, GuardMark) for each in agent.middleware or ()):
-        raise ConfigurationError(
-            f"the tool {tool.name!r} is an agent without `Approvals`; build it with `middleware=[Approvals()]`"
-        )
+    for agent in _agents_in(inspect.getclosurevars(function).nonlocals.get("self")):
+        if not isinstance(agent, Agent) or not any(isinstance(each, GuardMark) for each in agent.middleware or ()):
+            raise ConfigurationError(
+                f"the tool {tool.name!r} is an agent without `Approvals`, or has one inside it; build it as an `Agent` "
+                "with `middleware=[Approvals()]`"
+            )
+
+
+def _agents_in(agent: object) -> Iterator[RawAgent[Any]]:
+    """Yield an agent that calls tools here, or those of a workflow."""
+    if isinstance(agent, RawAgent):
+        yield cast("RawAgent[Any]", agent)
+    elif isinstance(agent, WorkflowAgent):
+        yield from _agents_of(agent.workflow)
+
+
+def _agents_of(workflow: Workflow) -> Iterator[RawAgent[Any]]:
+    for executor in workflow.get_executors_list():
+        if isinstance(executor, AgentExecutor):
+            yield from _agents_in(executor.agent)
+        elif isinstance(executor, WorkflowExecutor):
+            yield from _agents_of(executor.workflow)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_framework import AgentContext, AgentSession, Content, Message, MiddlewareTermination
 
+from sayso.adapters.agent_framework.function_calls import AgentRun, Answer, InvokedCall
 from sayso.adapters.kit import Gate, WebUser, give_answer, require_answers
 from sayso.core.canonical import thaw
-from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending
+from sayso.core.model import ApprovalDecision, ApprovalRequest, Approved, Denied, Pending, ToolCall
 from sayso.engine import context as running
-from sayso.errors import ConfigurationError
+from sayso.errors import ApprovalPending, ConfigurationError
 
 if TYPE_CHECKING:
-    from sayso.adapters.agent_framework.function_calls import AgentRun, InvokedCall
     from sayso.engine.controller import ApprovalController
 
 _REQUEST = "sayso_request"  # the key of the request's id in the properties of an approval content
@@ -50,46 +50,59 @@ class ApprovalFlow:
         outcome = adapter.decide_fast(call, rules) if is_new else None
         if outcome is not None:
             return outcome
+        await self._hear(call, run)
         before = False if is_new else None
-        forget(run, call.run)
         if inline or self._gate.controller.mode != "defer":
             return await adapter.settle(call, rules, asked=before, inline=inline)
         outcome = await adapter.review(call, rules, asked=before)
-        if not isinstance(outcome, Pending):
-            return outcome
-        await self._stop(outcome.request, asked, run)
-        raise MiddlewareTermination(f"{call.tool!r} waits for an answer")
+        if isinstance(outcome, Pending):
+            await self._stop(outcome.request, asked, run)
+            raise MiddlewareTermination(f"{call.tool!r} waits for an answer")
+        forget(run, call.run)
+        return outcome
 
     async def _stop(self, request: ApprovalRequest, asked: InvokedCall, run: AgentRun) -> None:
         if run.session is None:
             await self._gate.controller.adapter.withdraw_if_open(request.id)
             raise ConfigurationError(_NO_SESSION)
+        if request.id in run.stopped_for:  # other middleware resumes it by itself, and would do so for ever
+            raise ApprovalPending.for_request(request)
+        run.stopped_for.add(request.id)
         content = request_content(request, asked)
         contents_of(run.session)[str(content.id)] = content.to_dict()
         asked.context.result = content
 
-    async def hear(self, context: AgentContext) -> None:
-        """Take the answers that a run is started with.
+    async def _hear(self, call: ToolCall, run: AgentRun) -> None:
+        """Give the controller what a front end has answered to this call, if its question is open."""
+        answer = run.answers.pop(call.run, None)
+        request = await self._gate.controller.adapter.find_request(call) if answer else None
+        if answer is not None and request is not None and request.status == "open":
+            await give_answer(self._gate.controller, request, *answer)
+
+    def collect(self, context: AgentContext, run: AgentRun) -> None:
+        """Collect the answers with which a run is started.
 
         Whatever they say, the framework has to enter the middleware round the tools again: the store knows the answer.
         """
-        asked: Mapping[str, Any] = {} if context.session is None else contents_of(context.session)
-        user = None if self._answered_by is None else self._answered_by(context)
-        messages: list[Message] = []
-        for message in context.messages:
-            own = copy.copy(message)
-            own.contents = [await self._heard(each, asked, user) for each in message.contents]
-            messages.append(own)
+        if context.session is None:
+            return
+        asked, user = contents_of(context.session), self._answered_by and self._answered_by(context)
+        messages = [copy.copy(each) for each in context.messages]
+        for message in messages:
+            said = [each for each in message.contents if _is_answer(each) and str(each.id) in asked]
+            run.answers |= {str(each.id): Answer(to_decision(each), user) for each in said if user is not None}
+            message.contents = [_as_yes(each) if each in said else each for each in message.contents]
         context.messages = messages
 
-    async def _heard(self, said: Content, asked: Mapping[str, Any], user: WebUser | None) -> Content:
-        if said.type != "function_approval_response" or str(said.id) not in asked:
-            return said
-        content = Content.from_dict(asked[str(said.id)])
-        request = await self._gate.controller.store.get(content.additional_properties[_REQUEST])
-        if user is not None and request is not None:
-            await give_answer(self._gate.controller, request, to_decision(said), user)
-        return content.to_function_approval_response(approved=True)
+
+def _is_answer(content: Content) -> bool:
+    return content.type == "function_approval_response"
+
+
+def _as_yes(said: Content) -> Content:
+    yes = copy.copy(said)
+    yes.approved = True
+    return yes
 
 
 def to_decision(said: Content) -> ApprovalDecision:
@@ -126,7 +139,7 @@ def contents_of(session: AgentSession) -> MutableMapping[str, Any]:
 
 
 def forget(run: AgentRun, content_id: str) -> None:
-    """Take a call that is entered again out of those with which the session has stopped."""
+    """Take a call that is decided out of those with which the session has stopped."""
     if run.session is not None:
         contents_of(run.session).pop(content_id, None)
 

@@ -26,12 +26,15 @@ class CallArguments:
         """Take what the framework is about to pass.
 
         Raises:
+            ValidationError: it does not fit the tool.
             ValueError: it cannot be shown.
         """
         self._model = tool.input_model
         passed = _mapping(given)
+        if self._model is not None:
+            self._model.model_validate(passed, by_alias=False, by_name=True)
         self.passed = freeze(_plain(passed))
-        self._values: dict[str, Any] = copy.deepcopy({**_defaults(tool, passed), **passed})
+        self._values: dict[str, Any] = copy.deepcopy({**passed, **_defaults(tool, passed)})
         self.shown = freeze(_plain(self._values))
 
     def is_passed(self, args: Mapping[str, Any]) -> bool:

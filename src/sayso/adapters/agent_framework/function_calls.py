@@ -8,18 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_framework import AgentSession, FunctionInvocationContext, FunctionTool, Message
+from pydantic import ValidationError
 
 from sayso.adapters.agent_framework.call_arguments import CallArguments
-from sayso.adapters.kit import Gate, build_call, marked_tool, rules_from_schema, schema_hash
+from sayso.adapters.kit import Gate, WebUser, build_call, marked_tool, rules_from_schema, schema_hash
 from sayso.core.conversation import ConversationMessage, Role, describe_call, describe_result
-from sayso.core.model import Denied, ToolCall, new_id
+from sayso.core.model import ApprovalDecision, Denied, ToolCall, new_id
 from sayso.engine import context as running
 from sayso.policy.policy import ToolRules
 
 _SESSION = "sayso_session"  # the key of what an agent's session keeps for us
+
+
+class Answer(NamedTuple):
+    """An answer from a front end of the framework, with the person whom the host has authenticated."""
+
+    decision: ApprovalDecision
+    user: WebUser
 
 
 @dataclass
@@ -31,6 +39,8 @@ class AgentRun:
     session: AgentSession | None  # the caller's own; the framework resumes only with one
     messages: Sequence[Message]
     new_calls: set[str] = field(default_factory=set[str])  # ids in the model's last response that nobody has taken
+    answers: dict[str, Answer] = field(default_factory=dict[str, "Answer"])  # by the ids of their approval requests
+    stopped_for: set[str] = field(default_factory=set[str])  # ids of the requests for which it has stopped
     session_id: str = ""
 
     def __post_init__(self) -> None:
@@ -80,6 +90,8 @@ def identify(context: FunctionInvocationContext, run: AgentRun) -> InvokedCall |
             session=run.gate.session_for(run.session_id),
             schema_hash=schema_hash(schema),
         )
+    except ValidationError as error:
+        return Denied(cause="failed", reason=f"its arguments do not fit the tool: {error}")
     except ValueError as error:
         return Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
     rules = rules_from_schema(

@@ -13,14 +13,14 @@ import copy
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
 from agent_framework import FunctionInvocationContext, FunctionTool
 
-from sayso.adapters.agent_framework.function_calls import InvokedCall
+from sayso.adapters.agent_framework.function_calls import InvokedCall, innermost
 from sayso.adapters.kit import check_start
 from sayso.engine import context
 from sayso.errors import ApprovalBlocked
@@ -66,7 +66,6 @@ _PERMIT: ContextVar[StartPermit | None] = ContextVar("sayso_agent_framework_perm
 @contextlib.contextmanager
 def permit_start(asked: InvokedCall, values: Mapping[str, Any]) -> Generator[None]:
     """Let the tool of an approved call start in the block, which is inside its guarded run."""
-    _guard(asked.tool)
     token = _PERMIT.set(StartPermit(asked, values))
     try:
         yield
@@ -74,13 +73,14 @@ def permit_start(asked: InvokedCall, values: Mapping[str, Any]) -> Generator[Non
         context.reset(_PERMIT, token)
 
 
-def _guard(tool: FunctionTool) -> None:
-    """Have the function of a tool check each start."""
-    with _GUARDING:
-        function = tool.func
-        if function is not None and function not in _GUARDED:
-            tool.func = _checked(function, tool.name)
-            _GUARDED.add(tool.func)
+def guard_starts(tools: Iterable[object]) -> None:
+    """Have the functions of tools check each start."""
+    for tool in (innermost(each) for each in tools if isinstance(each, FunctionTool)):
+        with _GUARDING:
+            function = tool.func
+            if function is not None and function not in _GUARDED:
+                tool.func = _checked(function, tool.name)
+                _GUARDED.add(tool.func)
 
 
 def _checked(function: Callable[..., Any], name: str) -> Callable[..., Any]:

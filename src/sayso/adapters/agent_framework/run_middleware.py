@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sayso.engine.controller import ApprovalController
     from sayso.policy.policy import Policy
 
+_RUN = "sayso_run"
 _KEY = "middleware"  # where the framework passes on the middleware round the model and round the tools
 
 
@@ -65,14 +66,22 @@ class Approvals(GuardMark):
 
     async def process(self, context: AgentContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Put middleware of ours behind all other, round the model and round the tools of this run."""
-        run = AgentRun(self._gate, context.agent.name or "", context.session, context.messages)
-        await self._flow.hear(context)
+        run = self._run_of(context)
+        self._flow.collect(context, run)
         own = ToolMiddleware(run, self._flow, self._on_denied), ModelMiddleware(run)
         context.client_kwargs[_KEY] = [*self._others(context), *own]
         await call_next()
 
+    def _run_of(self, context: AgentContext) -> AgentRun:
+        """Return the run of a context, which other middleware of the agent may start several times."""
+        known = context.metadata.get(_RUN)
+        if not isinstance(known, AgentRun) or known.gate is not self._gate:
+            known = AgentRun(self._gate, context.agent.name or "", context.session, context.messages)
+            context.metadata[_RUN] = known
+        return known
+
     def _others(self, context: AgentContext) -> list[Any]:
-        """Return the other middleware of a run, which other middleware of the agent may start several times."""
+        """Return the middleware of others."""
         known: object = context.client_kwargs.get(_KEY) or []
         found = list(cast("Sequence[Any]", known)) if isinstance(known, list | tuple) else [known]
         if any(isinstance(each, ToolMiddleware) and each.run.gate is not self._gate for each in found):

@@ -17,11 +17,11 @@ from agent_framework import (
 
 from sayso.adapters.agent_framework.agents_as_tools import check_agent_tool
 from sayso.adapters.agent_framework.function_calls import AgentRun, InvokedCall, identify
-from sayso.adapters.agent_framework.function_starts import permit_start
+from sayso.adapters.agent_framework.function_starts import guard_starts, permit_start
 from sayso.adapters.kit import GuardedRun, OnDenied, add_feedback, call_text, has_feedback
 from sayso.core.model import Approved, Denied
 from sayso.engine import context as running
-from sayso.errors import ConfigurationError, StoreError
+from sayso.errors import ApprovalPending, ConfigurationError, StoreError
 
 if TYPE_CHECKING:
     from sayso.adapters.agent_framework.approval_contents import ApprovalFlow
@@ -37,6 +37,7 @@ class ToolMiddleware(FunctionMiddleware):
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Decide about a call, and run it if it is approved."""
+        guard_starts([context.function, *(context.tools or ())])
         asked = identify(context, self.run)
         outcome = asked if isinstance(asked, Denied) else await self._decide(asked)
         if isinstance(asked, Denied) or isinstance(outcome, Denied):
@@ -57,7 +58,7 @@ class ToolMiddleware(FunctionMiddleware):
             check_agent_tool(asked.tool)
             with running.messages_from(asked.messages):
                 return await self._flow.decide(asked, self.run)
-        except (ConfigurationError, StoreError) as error:
+        except (ApprovalPending, ConfigurationError, StoreError) as error:
             raise MiddlewareFailure(str(error)) from error
 
     def _words(self, tool: str, outcome: Denied) -> str:
