@@ -345,7 +345,7 @@ FRAMEWORKS = {
             "agent-framework",
             "agent_framework",
             needs=("tenacity>=9.1.4",),  # its MCP tools want it
-            oldest=("agent-framework-core==1.17.0", "mcp<2"),
+            oldest=("agent-framework-core==1.19.0", "mcp<2"),
         ),
         Framework("strands", "strands", oldest=("strands-agents==1.59.0",)),
         Framework("crewai", "crewai", oldest=("crewai==1.15.10",)),

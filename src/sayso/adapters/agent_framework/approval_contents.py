@@ -90,7 +90,10 @@ class ApprovalFlow:
         messages = [copy.copy(each) for each in context.messages]
         for message in messages:
             said = [each for each in message.contents if _is_answer(each) and str(each.id) in asked]
-            run.answers |= {str(each.id): Answer(to_decision(each), user) for each in said if user is not None}
+            for each in said:
+                decision = to_decision(each)
+                if user is not None and decision is not None:
+                    run.answers[str(each.id)] = Answer(decision, user)
             message.contents = [_as_yes(each) if each in said else each for each in message.contents]
         context.messages = messages
 
@@ -105,15 +108,16 @@ def _as_yes(said: Content) -> Content:
     return yes
 
 
-def to_decision(said: Content) -> ApprovalDecision:
-    """Return the decision in an approval response, which may have `args` and a `note` among its properties."""
+def to_decision(said: Content) -> ApprovalDecision | None:
+    """Return the decision in an approval response, which may have `args` and a `note` among its properties.
+
+    None is no clear answer.
+    """
     args, note = (said.additional_properties.get(each) for each in ("args", "note"))
-    approved = said.approved is True
-    return ApprovalDecision(
-        approved=approved and isinstance(args, Mapping | None),
-        override_args=cast("Any", args) if approved else None,
-        note=note if isinstance(note, str) and note else None,
-    )
+    if not isinstance(said.approved, bool) or not isinstance(args, Mapping | None) or not isinstance(note, str | None):
+        return None
+    edited = cast("Any", args) if said.approved else None
+    return ApprovalDecision(approved=said.approved, override_args=edited, note=note or None)
 
 
 def request_content(request: ApprovalRequest, asked: InvokedCall) -> Content:
