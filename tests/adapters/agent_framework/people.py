@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
+import pytest
 from agent_framework import Agent, AgentSession, Content, Message
+from packaging.version import Version
 from tests.adapters.agent_framework.driver import agent_of
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import YES, Toolbox
@@ -29,6 +32,12 @@ def person(
 def guarded(tools: Toolbox, controller: ApprovalController, responses: Sequence[Response] = PAY) -> Agent[Any]:
     """Return an agent behind `Approvals`."""
     return agent_of(responses, [tools.pay()], Approvals(controller))
+
+
+def needs(release: str, otherwise: str) -> pytest.MarkDecorator:
+    """Leave out a test with older releases of the framework, where something of its own is otherwise."""
+    installed = Version(version("agent-framework-core"))
+    return pytest.mark.skipif(installed < Version(release), reason=otherwise)
 
 
 async def answer(controller: ApprovalController, decision: ApprovalDecision) -> None:

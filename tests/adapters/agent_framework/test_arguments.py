@@ -11,13 +11,14 @@ import pytest
 from agent_framework import FunctionInvocationContext, FunctionTool, tool
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from tests.adapters.agent_framework.driver import agent_of
-from tests.adapters.agent_framework.people import person, told
+from tests.adapters.agent_framework.people import needs, person, told
 from tests.adapters.conformance import Call
 from tests.adapters.conformance.toolbox import YES
 
 from sayso import ApprovalDecision, Policy
 from sayso.adapters.agent_framework import Approvals
 
+_STRICT = "before, the framework refuses dates by itself"
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
@@ -49,11 +50,9 @@ async def call(
 def travel(ran: list[tuple[object, ...]]) -> Any:
     """Return a tool whose arguments are no plain data."""
 
-    def book(
-        at: dt.datetime, kind: Kind, seat: Seat, tags: set[str], note: str | None = None, mark: bytes = b"x"
-    ) -> str:
+    def book(at: dt.datetime, kind: Kind, seat: Seat, tags: set[str], mark: bytes = b"x") -> str:
         """Book a journey."""
-        ran.append((at, kind, seat, tags, note, mark))
+        ran.append((at, kind, seat, tags, mark))
         return "booked"
 
     return book
@@ -62,18 +61,20 @@ def travel(ran: list[tuple[object, ...]]) -> Any:
 ARGS = {"at": "2026-01-01T12:00:00Z", "kind": "train", "seat": {"number": 7}, "tags": ["a"]}
 
 
+@needs("1.22", _STRICT)
 async def test_values_of_all_types_are_shown_as_data_and_run_as_declared() -> None:
     ran: list[tuple[object, ...]] = []
     shown, _ = await call(travel(ran), ARGS)
     assert shown == [{**ARGS, "mark": "x"}]
-    assert ran == [(NOON, Kind.TRAIN, {"number": 7}, {"a"}, None, b"x")]
+    assert ran == [(NOON, Kind.TRAIN, {"number": 7}, {"a"}, b"x")]
 
 
+@needs("1.22", _STRICT)
 async def test_edited_values_run_as_declared() -> None:
     ran: list[tuple[object, ...]] = []
     edit = {**ARGS, "at": "2027-01-01T12:00:00Z", "kind": "ship", "tags": []}
     await call(travel(ran), ARGS, ApprovalDecision(approved=True, override_args=edit))
-    assert ran == [(NOON.replace(year=2027), Kind.SHIP, {"number": 7}, set(), None, b"x")]
+    assert ran == [(NOON.replace(year=2027), Kind.SHIP, {"number": 7}, set(), b"x")]
 
 
 @pytest.mark.parametrize("edit", [{"at": "soon"}, {"seat": {"number": "7"}}, {"extra": 1}, {"kind": "bus"}])
@@ -184,9 +185,8 @@ async def test_a_method_runs_on_its_own_object() -> None:
             return "seen"
 
     for bank in (Bank(), Bank()):
-        assert [
-            len((await call(each, args))[0]) for each, args in ((bank.pay, {"amount": 5}), (bank.look, {"what": "x"}))
-        ] == [1, 1]
+        paid, looked = await call(bank.pay, {"amount": 5}), await call(bank.look, {"what": "x"})
+        assert [len(shown) for shown, _ in (paid, looked)] == [1, 1]
         assert ran[-2:] == [(bank, 5), (bank, "x")]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -22,9 +21,8 @@ from agent_framework import (
     ToolApprovalMiddleware,
     tool,
 )
-from packaging.version import Version
 from tests.adapters.agent_framework.driver import ScriptedClient, agent_of, yes_to_all
-from tests.adapters.agent_framework.people import PAY, answer, answers_to, copy_of, guarded, person, told
+from tests.adapters.agent_framework.people import PAY, answer, answers_to, copy_of, guarded, needs, person, told
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import NO, YES, Toolbox
 
@@ -274,9 +272,7 @@ async def test_nothing_is_offered_where_everything_is_blocked() -> None:
     assert not {"tools", "tool_choice"} & agent.client.options[0].keys()  # type: ignore[attr-defined]
 
 
-@pytest.mark.skipif(
-    Version(version("agent-framework-core")) < Version("1.21"), reason="the client gets all calls of such a response"
-)
+@needs("1.21", "before, the framework passes all calls of such a response to the client")
 async def test_a_call_that_the_framework_keeps_while_the_client_answers_another_needs_its_own_answer() -> None:
     tools, controller = Toolbox(), ApprovalController(mode="defer", policy=Policy({"there": "none"}))
     there = FunctionTool(name="there", description="Runs at the client.")
@@ -287,7 +283,7 @@ async def test_a_call_that_the_framework_keeps_while_the_client_answers_another_
     agent = build([Call("there", {}, "t1"), Call("pay", {"amount": 5}, "c1")])
     session = agent.create_session()
     (at_client,) = (await agent.run("go", session=session)).user_input_requests
-    result = Message("tool", [Content.from_function_result("t1", result="done there", id=at_client.id)])
+    result = Message("tool", [Content.from_function_result(str(at_client.call_id), result="done there")])
     kept = copy_of(session)
     response = await build().run(result, session=session)
     assert (tools.ran, len(response.user_input_requests)) == ([], 1)
