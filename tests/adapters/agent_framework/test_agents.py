@@ -251,7 +251,7 @@ async def test_a_refusal_that_ends_the_run_ends_the_other_calls_too() -> None:
 
 
 async def test_a_person_reads_what_was_said_before_the_call() -> None:
-    tools, (controller, asked) = Toolbox(), person(policy=Policy({"pay": {"approval": "required", "conversation": 5}}))
+    tools, (controller, asked) = Toolbox(), person(policy=Policy(conversation={"messages": 9}))
     agent = agent_of(
         [[Call("look", {"what": "debts"}, "l1")], *PAY], [tools.look(), tools.pay()], Approvals(controller)
     )
@@ -267,4 +267,4 @@ async def test_each_call_is_audited_once_with_what_came_of_it() -> None:
     controller = ApprovalController(approval_callback=lambda _: YES, hooks=[steps.append])
     await agent_of(PAY, [Toolbox().pay()], Approvals(controller)).run("go")
     await controller.flush()
-    assert [each.step for each in steps] == ["asked", "answered", "claimed", "returned"]
+    assert [each.step for each in steps] == ["asked", "approved", "claimed", "returned"]

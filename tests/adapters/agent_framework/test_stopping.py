@@ -30,8 +30,8 @@ async def test_an_approval_request_has_what_front_ends_show() -> None:
     (asked,) = (await agent.run("go", session=agent.create_session())).user_input_requests
     (request,) = await controller.pending()
     assert asked.type == "function_approval_request"
-    assert (asked.function_call.name, asked.function_call.call_id) == ("pay", "c1")
-    assert asked.function_call.parse_arguments() == {"amount": 5}
+    call: Any = asked.function_call
+    assert (call.name, call.call_id, call.parse_arguments()) == ("pay", "c1", {"amount": 5})
     assert asked.additional_properties["arguments"] == {"amount": 5, "to": "bob"}
     assert asked.additional_properties["sayso_request"] == request.id
     assert "Pay somebody." in asked.additional_properties["description"]
@@ -224,6 +224,18 @@ async def test_a_message_between_the_stop_and_the_answer_loses_nothing() -> None
     await answer(controller, YES)
     await resume(agent, session, stopped.user_input_requests, controller=controller)
     assert tools.amounts == [5]
+
+
+async def test_a_session_that_stops_anew_resumes_from_there() -> None:
+    tools, controller = Toolbox(), ApprovalController(mode="defer")
+    agent = guarded(tools, controller, [*PAY[:1], [Call("pay", {"amount": 6}, "c2")], "done"])
+    session = agent.create_session()
+    await agent.run("go", session=session)
+    await agent.run("pay six instead", session=session)
+    newest = next(each for each in await controller.pending() if each.args["amount"] == 6)
+    await controller.answer(newest.id, YES)
+    await resume(agent, session, controller=controller)
+    assert tools.amounts == [6]
 
 
 def test_answered_by_is_a_function() -> None:

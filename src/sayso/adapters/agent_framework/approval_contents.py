@@ -56,6 +56,8 @@ class ApprovalFlow:
             return await adapter.settle(call, rules, asked=before, inline=inline)
         outcome = await adapter.review(call, rules, asked=before)
         if isinstance(outcome, Pending):
+            if is_new and not run.stopped_for and run.session is not None:
+                contents_of(run.session).clear()  # the framework has forgotten them, too
             await self._stop(outcome.request, asked, run)
             raise MiddlewareTermination(f"{call.tool!r} waits for an answer")
         forget(run, call.run)

@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextvars import ContextVar
 from functools import wraps
+from types import FunctionType
 from typing import Any
 
 from agent_framework import FunctionInvocationContext, FunctionTool
@@ -78,7 +79,7 @@ def guard_starts(tools: Iterable[object]) -> None:
     for tool in (innermost(each) for each in tools if isinstance(each, FunctionTool)):
         with _GUARDING:
             function = tool.func
-            if function is not None and function not in _GUARDED:
+            if function is not None and not (isinstance(function, FunctionType) and function in _GUARDED):
                 tool.func = _checked(function, tool.name)
                 _GUARDED.add(tool.func)
 

@@ -37,9 +37,7 @@ class ToolMiddleware(FunctionMiddleware):
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Decide about a call, and run it if it is approved."""
-        guard_starts([context.function, *(context.tools or ())])
-        asked = identify(context, self.run)
-        outcome = asked if isinstance(asked, Denied) else await self._decide(asked)
+        asked, outcome = await self._decide(context)
         if isinstance(asked, Denied) or isinstance(outcome, Denied):
             context.result = self._words(context.function.name, cast("Denied", outcome))
             return
@@ -52,12 +50,16 @@ class ToolMiddleware(FunctionMiddleware):
             run.result = text_of(context.result)
         context.result = _told(context.result, asked, outcome)
 
-    async def _decide(self, asked: InvokedCall) -> Approved | Denied:
+    async def _decide(self, context: FunctionInvocationContext) -> tuple[InvokedCall | Denied, Approved | Denied]:
         """Decide about a call; what is wrong with the gate ends the run, and is not told to the model as a failure."""
         try:
+            guard_starts([context.function, *(context.tools or ())])
+            asked = identify(context, self.run)
+            if isinstance(asked, Denied):
+                return asked, asked
             check_agent_tool(asked.tool)
             with running.messages_from(asked.messages):
-                return await self._flow.decide(asked, self.run)
+                return asked, await self._flow.decide(asked, self.run)
         except (ApprovalPending, ConfigurationError, StoreError) as error:
             raise MiddlewareFailure(str(error)) from error
 
