@@ -173,15 +173,31 @@ async def test_people_are_asked_about_what_earlier_middleware_has_made_of_a_call
     assert ([each.args["amount"] for each in asked], tools.ran) == ([9000], [])
 
 
-async def test_earlier_middleware_chooses_no_other_tool_than_the_one_that_runs() -> None:
-    tools, (controller, _) = Toolbox(), person(NO, Policy({"look": "none"}))
-    look = tool(tools.look())
+def disguised_as(look: FunctionTool) -> Meddling:
+    """Return a middleware that says of each call that it is one of this tool."""
 
     async def disguise(context: FunctionInvocationContext, call_next: Next) -> None:
-        context.function, context.arguments = look, {"what": "x"}
+        context.function = look
         await call_next()
 
-    await agent_of(PAY, [tools.pay(), look], Meddling(disguise), Approvals(controller)).run("go")
+    return Meddling(disguise)
+
+
+async def test_a_middleware_that_names_another_tool_changes_nothing_about_the_one_that_runs() -> None:
+    tools = Toolbox()
+    await agent_of(PAY, [tools.pay(), tool(tools.look())], disguised_as(tool(tools.look()))).run("go")
+    assert tools.amounts == [5]
+
+
+async def test_a_call_that_a_middleware_disguises_as_one_of_another_tool_does_not_run() -> None:
+    tools, (controller, _) = Toolbox(), person(NO, Policy({"guess": "none"}))
+
+    def guess(amount: int) -> str:
+        """Guess an amount."""
+        return str(amount)
+
+    agent = agent_of(PAY, [tools.pay(), guess], disguised_as(tool(guess)), Approvals(controller))
+    await agent.run("go")
     assert tools.ran == []
 
 
@@ -209,6 +225,14 @@ async def test_a_rule_of_the_framework_that_approves_runs_a_marked_tool() -> Non
     agent.middleware = [ToolApprovalMiddleware(auto_approval_rules=[lambda _: True])]
     await agent.run("go", session=agent.create_session())
     assert tools.amounts == [5]
+
+
+async def test_a_marked_tool_holds_up_the_whole_response_without_sayso() -> None:
+    tools = Toolbox()
+    calls: list[Response] = [[Call("pay", {"amount": 5}, "c1"), Call("look", {"what": "x"}, "c2")]]
+    agent = agent_of(calls, [tool(tools.pay(), approval_mode="always_require"), tools.look()])
+    await agent.run("go", session=agent.create_session())
+    assert tools.ran == []
 
 
 @pytest.mark.parametrize("first", [False, True])
