@@ -42,9 +42,11 @@ class ScriptedClient(*_Bases):
         self._responses = iter(responses)
         self.shown: list[list[str]] = []
         self.options: list[Mapping[str, Any]] = []
+        self.messages: list[Message] = []  # of the last request
 
     def _inner_get_response(self, *, messages: Any, stream: bool, options: Mapping[str, Any], **_: Any) -> Any:
         self.options.append(options)
+        self.messages = list(messages)
         self.shown.append([name_of(each) for each in options.get("tools") or []])
         contents = _contents(next(self._responses))
         if stream:
@@ -64,7 +66,12 @@ async def _updates(contents: list[Content]) -> AsyncIterable[ChatResponseUpdate]
 def _contents(response: Response) -> list[Content]:
     if isinstance(response, str):
         return [Content.from_text(response)]
-    return [Content.from_function_call(each.id, each.tool, arguments=json.dumps(dict(each.args))) for each in response]
+    return [
+        each
+        if isinstance(each, Content)
+        else Content.from_function_call(each.id, each.tool, arguments=json.dumps(dict(each.args)))
+        for each in response
+    ]
 
 
 class LateMiddleware(ContextProvider, FunctionMiddleware):

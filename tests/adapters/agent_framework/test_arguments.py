@@ -58,15 +58,15 @@ def travel(ran: list[tuple[object, ...]]) -> Any:
     return book
 
 
-ARGS = {"at": "2026-01-01T12:00:00Z", "kind": "train", "seat": {"number": 7}, "tags": ["a"]}
+ARGS = {"at": "2026-01-01T12:00:00Z", "kind": "train", "seat": {"number": 7}, "tags": ["c", "a", "b"]}
 
 
 @needs("1.22", _STRICT)
 async def test_values_of_all_types_are_shown_as_data_and_run_as_declared() -> None:
     ran: list[tuple[object, ...]] = []
     shown, _ = await call(travel(ran), ARGS)
-    assert shown == [{**ARGS, "mark": "x"}]
-    assert ran == [(NOON, Kind.TRAIN, {"number": 7}, {"a"}, b"x")]
+    assert shown == [{**ARGS, "tags": ["a", "b", "c"], "mark": "x"}]
+    assert ran == [(NOON, Kind.TRAIN, {"number": 7}, {"a", "b", "c"}, b"x")]
 
 
 @needs("1.22", _STRICT)

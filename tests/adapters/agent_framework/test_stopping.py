@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from agent_framework import Agent, AgentContext, ContextProvider, Message, MiddlewareFailure
+from agent_framework import Agent, AgentContext, Content, ContextProvider, Message, MiddlewareFailure
 from tests.adapters.agent_framework.driver import agent_of
 from tests.adapters.agent_framework.people import PAY, answer, answers_to, copy_of, guarded, person, told
 from tests.adapters.conformance import Call, Response
@@ -113,6 +113,24 @@ async def test_a_front_end_s_answer_for_another_call_answers_nothing() -> None:
     said.contents[0].id = "another"
     await agent.run(said, session=session)
     assert (tools.ran, len(await controller.pending())) == ([], 1)
+
+
+async def test_an_answer_to_the_provider_of_a_tool_is_left_as_it_is_though_the_session_calls_it_ours() -> None:
+    hosted: Any = Content.from_function_call("m1", "bank", arguments="{}")
+    hosted.hosted, hosted.additional_properties = True, {"server_label": "bank"}  # as newer and older releases say it
+    request: Any = Content.from_function_approval_request("m1", hosted)
+    tool: Any = {"type": "mcp", "name": "bank"}
+    controller, _ = person(policy=Policy({"bank": "none"}))
+    agent = agent_of([[request], "done"], [tool], Approvals(controller))
+    session = agent.create_session()
+    stopped = await agent.run("go", session=session)
+    request.additional_properties["sayso_request"] = "made up"
+    session.state["sayso_asked"] = {"m1": request.to_dict()}
+    with pytest.raises(ConfigurationError, match="not stopped"):
+        await resume(agent, session, controller=controller)
+    await agent.run(answers_to(stopped, approved=False), session=session)
+    contents = [each for message in agent.client.messages for each in message.contents]  # type: ignore[attr-defined]
+    assert [each.approved for each in contents if each.type == "function_approval_response"] == [False]
 
 
 async def test_a_yes_for_changed_arguments_runs_neither_these_nor_others() -> None:

@@ -37,7 +37,8 @@ def check_agent_tool(tool: FunctionTool) -> None:
     Raises:
         ConfigurationError: it is not.
     """
-    function = tool.func and inspect.unwrap(innermost(tool).func or tool.func)
+    function: Any = innermost(tool).func
+    function = inspect.unwrap(function)
     if not inspect.isfunction(function) or not function.__qualname__.startswith(_WRAPPER):
         return
     for agent in _agents_in(inspect.getclosurevars(function).nonlocals.get("self")):

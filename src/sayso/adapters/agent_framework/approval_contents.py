@@ -53,8 +53,9 @@ class ApprovalFlow:
         await self._hear(call, run)
         before = False if is_new else None
         if inline or self._gate.controller.mode != "defer":
-            return await adapter.settle(call, rules, asked=before, inline=inline)
-        outcome = await adapter.review(call, rules, asked=before)
+            outcome = await adapter.settle(call, rules, asked=before, inline=inline)
+        else:
+            outcome = await adapter.review(call, rules, asked=before)
         if isinstance(outcome, Pending):
             if is_new and not run.stopped_for and run.session is not None:
                 contents_of(run.session).clear()  # the framework has forgotten them, too
@@ -101,7 +102,19 @@ class ApprovalFlow:
 
 
 def _is_answer(content: Content) -> bool:
-    return content.type == "function_approval_response"
+    """Whether a content answers to a request of ours; those of a provider's tool are between it and the caller."""
+    call = content.function_call
+    return content.type == "function_approval_response" and not (call is not None and _is_hosted(call))
+
+
+def _is_ours(request: Content) -> bool:
+    call = request.function_call
+    return _REQUEST in request.additional_properties and not (call is not None and _is_hosted(call))
+
+
+def _is_hosted(call: Content) -> bool:
+    """Whether a tool of the provider is called; its approval goes there, and not through any middleware."""
+    return bool(getattr(call, "hosted", None)) or "server_label" in call.additional_properties
 
 
 def _as_yes(said: Content) -> Content:
@@ -172,7 +185,7 @@ async def resume(
         ConfigurationError: the session has not stopped for a question.
     """
     kept = [Content.from_dict(each) for each in contents_of(session).values()]
-    asked = [each for each in (kept if requests is None else requests) if _REQUEST in each.additional_properties]
+    asked = [each for each in (kept if requests is None else requests) if _is_ours(each)]
     if not asked:
         raise ConfigurationError(_NOT_STOPPED)
     await require_answers((each.additional_properties[_REQUEST] for each in asked), controller)

@@ -6,7 +6,8 @@ Tests: tests/adapters/agent_framework/test_arguments.py
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from agent_framework import FunctionTool
@@ -54,8 +55,14 @@ class CallArguments:
         try:
             read = _plain(_validated(self._model, edited))
         except ValidationError as error:
-            return f"{_MISFIT}: {error}"
+            return f"{_MISFIT}: {problems_of(error)}"
         return None if is_same_value(freeze(read), freeze(edited)) else f"{_MISFIT}, which would read them as {read}"
+
+
+def problems_of(error: ValidationError) -> str:
+    """Return what is wrong with arguments, in one line."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
 
 
 def _mapping(given: object) -> dict[str, Any]:
@@ -68,7 +75,18 @@ def _mapping(given: object) -> dict[str, Any]:
 
 def _plain(args: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments as JSON: a date as its text, as the model wrote it."""
-    return cast("dict[str, Any]", to_jsonable_python(dict(args)))
+    return {name: _plain_value(value) for name, value in args.items()}
+
+
+def _plain_value(value: Any) -> Any:  # noqa: ANN401 - any value of any tool
+    """Return a value as JSON; a set in one order, since another process would go through it in another one."""
+    if isinstance(value, Mapping):
+        return _plain(cast("Mapping[str, Any]", value))
+    if isinstance(value, list | tuple):
+        return [_plain_value(each) for each in cast("Sequence[object]", value)]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain_value(each) for each in cast("set[object]", value)), key=json.dumps)
+    return to_jsonable_python(value)
 
 
 def _validated(model: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from agent_framework import AgentSession, FunctionInvocationContext, FunctionTool, Message
 from pydantic import ValidationError
 
-from sayso.adapters.agent_framework.call_arguments import CallArguments
+from sayso.adapters.agent_framework.call_arguments import CallArguments, problems_of
 from sayso.adapters.kit import Gate, WebUser, build_call, marked_tool, rules_from_schema, schema_hash
 from sayso.core.conversation import ConversationMessage, Role, describe_call, describe_result
 from sayso.core.model import ApprovalDecision, Denied, ToolCall, new_id
@@ -39,7 +39,7 @@ class AgentRun:
     session: AgentSession | None  # the caller's own; the framework resumes only with one
     messages: Sequence[Message]
     new_calls: set[str] = field(default_factory=set[str])  # ids in the model's last response that nobody has taken
-    answers: dict[str, Answer] = field(default_factory=dict[str, "Answer"])  # by the ids of their approval requests
+    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])  # by the ids of their approval requests
     stopped_for: set[str] = field(default_factory=set[str])  # ids of the requests for which it has stopped
     session_id: str = ""
 
@@ -91,7 +91,7 @@ def identify(context: FunctionInvocationContext, run: AgentRun) -> InvokedCall |
             schema_hash=schema_hash(schema),
         )
     except ValidationError as error:
-        return Denied(cause="failed", reason=f"its arguments do not fit the tool: {error}")
+        return Denied(cause="failed", reason=f"its arguments do not fit the tool: {problems_of(error)}")
     except ValueError as error:
         return Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
     rules = rules_from_schema(
@@ -123,7 +123,7 @@ def _said_before(messages: Sequence[Message], prompt_role: Role) -> Iterator[Con
         role: Role = "agent" if message.role == "assistant" else prompt_role
         for content in reversed(message.contents):
             if content.type == "function_result":
-                yield ConversationMessage(role="tool", text=describe_result("", content.result))
+                yield ConversationMessage(role="tool", text=describe_result("", str(content.result)))
             elif content.type == "function_call":
                 yield ConversationMessage(
                     role=role, text=describe_call(content.name or "", content.parse_arguments() or {})

@@ -47,7 +47,7 @@ class StartPermit:
         """
         check_start(self._asked.call.tool, None)
         bound = vars(self.tool).get("_instance")  # the object of a tool that is a method: it has no public name
-        passed = {name: value for name, value in named.items() if not isinstance(value, FunctionInvocationContext)}
+        passed = _without_contexts(named)
         is_by_name = not given or (len(given) == 1 and given[0] is bound)
         if not is_by_name or not self._asked.arguments.is_passed(passed):
             raise ApprovalBlocked(self._asked.call.tool, _CHANGED, cause="changed")
@@ -104,5 +104,10 @@ def _take(
     permit = _PERMIT.get()
     if permit is not None and permit.tool.func is checked:
         return permit.take(args, kwargs)
-    check_start(name, None if args else kwargs)  # a tool that another one calls
+    check_start(name, None if args else _without_contexts(kwargs))  # a tool that another one calls
     return kwargs
+
+
+def _without_contexts(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments without the context that the framework passes to functions that ask for it."""
+    return {name: value for name, value in named.items() if not isinstance(value, FunctionInvocationContext)}
