@@ -13,6 +13,7 @@ from agent_framework import (
     Agent,
     Executor,
     FunctionInvocationContext,
+    InMemoryCheckpointStorage,
     MiddlewareFailure,
     RawAgent,
     WorkflowBuilder,
@@ -27,7 +28,7 @@ from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import NO, YES, Desk, Toolbox
 
 from sayso import ApprovalController, Policy
-from sayso.adapters.agent_framework import Approvals
+from sayso.adapters.agent_framework import Approvals, resume
 from sayso.core.model import AuditEntry
 from sayso.errors import ApprovalDenied, ConfigurationError
 
@@ -95,6 +96,19 @@ async def test_an_inner_agent_without_approvals_that_a_tool_brings_is_not_called
     assert tools.ran == []
 
 
+async def test_an_inner_agent_that_has_lost_its_approvals_meanwhile_is_not_called() -> None:
+    tools, controller = Toolbox(), ApprovalController(mode="defer")
+    helper = agent_of(PAY, [tools.pay()], Approvals(), name="helper").as_tool()
+    agent = agent_of(ASK_HELPER[:1], [helper], Approvals(controller))
+    session = agent.create_session()
+    await agent.run("go", session=session)
+    await answer(controller, YES)
+    bare = agent_of(PAY, [tools.pay()], name="helper").as_tool()
+    with pytest.raises(MiddlewareFailure, match="helper") as raised:
+        await resume(agent_of(["done"], [bare], Approvals(controller)), session, controller=controller)
+    assert (tools.ran, type(raised.value.__cause__)) == ([], ConfigurationError)
+
+
 def workflow_of(*agents: Agent[Any], **settings: Any) -> Any:
     """Return a workflow of agents, one after another."""
     builder = WorkflowBuilder(start_executor=agents[0], **settings)
@@ -144,6 +158,21 @@ async def test_a_workflow_stops_and_goes_on() -> None:
     assert tools.ran == []
     await answer(controller, YES)
     await workflow.run(responses=yes_to(events))
+    assert tools.amounts == [5]
+
+
+async def test_a_checkpoint_of_a_workflow_that_is_resumed_twice_runs_the_call_once() -> None:
+    tools, controller, storage = Toolbox(), ApprovalController(mode="defer"), InMemoryCheckpointStorage()
+
+    def build(*responses: Response) -> Any:
+        clerk = agent_of(responses, [tools.pay()], Approvals(controller), name="clerk")
+        return workflow_of(clerk, checkpoint_storage=storage, name="payments")
+
+    events = (await build(*PAY[:1]).run("go")).get_request_info_events()
+    (*_, newest) = sorted(await storage.list_checkpoints(workflow_name="payments"), key=lambda each: each.timestamp)
+    await answer(controller, YES)
+    for _ in range(2):
+        await build("done").run(checkpoint_id=newest.checkpoint_id, responses=yes_to(events))
     assert tools.amounts == [5]
 
 

@@ -13,7 +13,6 @@ from agent_framework import ChatContext, ChatMiddleware, ChatResponse, FunctionT
 
 from sayso.adapters.agent_framework.agents_as_tools import check_agent_tool
 from sayso.adapters.agent_framework.function_calls import AgentRun, is_marked
-from sayso.adapters.agent_framework.function_starts import guard_starts
 
 
 class ModelMiddleware(ChatMiddleware):
@@ -43,7 +42,6 @@ class ModelMiddleware(ChatMiddleware):
         if not isinstance(known, list):
             return dict(options)
         tools = cast("list[Any]", known)
-        guard_starts(tools)
         self._run.gate.know_tools([name_of(each) for each in tools])
         # The framework's loop runs what is in this very list.
         tools[:] = [self._checked(each) for each in tools if self._has(each)]
