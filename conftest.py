@@ -45,6 +45,7 @@ MAIN = sys.modules["__main__"]  # in whose place Streamlit leaves the last app; 
 # Frameworks with an environment of their own, where `dev.py adapters` runs their tests and their page: the extra, the
 # folder of the tests, and a module.
 FRAMEWORKS = (
+    ("agent-framework", "agent_framework", "agent_framework"),
     ("crewai", "crewai", "crewai"),
     ("langchain", "langchain", "langchain.agents"),
     ("strands", "strands", "strands"),
