@@ -1,0 +1,103 @@
+"""The last word before a tool or a model: our callback behind all others of an agent, whatever order they are given in.
+
+ADK calls the plugins first, in their order, and then the callbacks of the agent. A plugin alone could not see what the
+later ones make of a call. So it puts a callback of ours at the end of the agent's, each time before they are called.
+
+Tests: tests/adapters/google_adk/test_order.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+from google.adk.agents import LlmAgent
+from google.adk.plugins.base_plugin import BasePlugin
+
+from sayso.adapters.kit import check_start
+from sayso.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from google.adk.agents import Context, InvocationContext
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.plugins.plugin_manager import PluginManager
+    from google.adk.tools import BaseTool, ToolContext
+
+    Decide = Callable[[BaseTool, dict[str, Any], ToolContext], Awaitable[dict[str, Any] | None]]
+    Shape = Callable[[Context, LlmRequest], None]
+
+
+class _Turn(NamedTuple):
+    """Whose callback has the last word in a context of ADK."""
+
+    context: Context
+    act: Any
+
+
+_TURN: ContextVar[_Turn | None] = ContextVar("sayso_adk_turn", default=None)
+
+
+def decide_last(invocation: InvocationContext, context: ToolContext, decide: Decide) -> None:
+    """Let `decide` be the last callback before a tool of an agent.
+
+    Raises:
+        ConfigurationError: it would not be, for it is no agent of ADK.
+    """
+    _place_last(invocation.agent, "before_tool_callback", _before_tool)
+    _TURN.set(_Turn(context, decide))
+
+
+def shape_last(invocation: InvocationContext, context: Context, shape: Shape) -> None:
+    """Let `shape` be the last callback before the model of an agent.
+
+    Raises:
+        ConfigurationError: it would not be, for it is no agent of ADK.
+    """
+    _place_last(invocation.agent, "before_model_callback", _before_model)
+    _TURN.set(_Turn(context, shape))
+
+
+async def _before_tool(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any] | None:
+    turn = _TURN.get()
+    if turn is None or turn.context is not tool_context:  # the agent runs in an app without `Approvals`
+        check_start(tool.name, args)
+        return None
+    return await cast("Decide", turn.act)(tool, args, tool_context)
+
+
+async def _before_model(callback_context: Context, llm_request: LlmRequest) -> None:
+    turn = _TURN.get()
+    if turn is not None and turn.context is callback_context:
+        cast("Shape", turn.act)(callback_context, llm_request)
+
+
+def _place_last(
+    agent: object, field: Literal["before_tool_callback", "before_model_callback"], callback: Callable[..., Any]
+) -> None:
+    if not isinstance(agent, LlmAgent):
+        raise ConfigurationError(
+            f"an agent of the type {type(agent).__name__} calls tools, and it is no LlmAgent, so its callbacks could "
+            "change what was decided; use an LlmAgent"
+        )
+    given: Any = getattr(agent, field)
+    known: list[Any] = [] if given is None else given if isinstance(given, list) else [given]
+    if not known or known[-1] is not callback:
+        setattr(agent, field, [*(each for each in known if each is not callback), callback])
+
+
+def require_last_plugin(plugins: PluginManager, plugin: BasePlugin) -> None:
+    """Check that no plugin has a word before a tool after ours, where no callback of an agent follows.
+
+    Raises:
+        ConfigurationError: one has.
+    """
+    later = plugins.plugins[plugins.plugins.index(plugin) + 1 :]
+    for each in later:
+        if type(each).before_tool_callback is not BasePlugin.before_tool_callback:
+            raise ConfigurationError(
+                f"the plugin {each.name!r} comes after `Approvals`, and could change what a workflow's tool runs with; "
+                "put `Approvals` last"
+            )
