@@ -56,7 +56,7 @@ class ScriptedModel(BaseLlm):
         if stream and isinstance(response, str):
             for letter in response:
                 yield LlmResponse(content=content(letter), partial=True)
-        yield LlmResponse(content=content(response))
+        yield LlmResponse(content=content(response), usage_metadata=types.GenerateContentResponseUsageMetadata())
 
 
 def names_in(request: LlmRequest) -> Iterable[str]:
@@ -100,6 +100,23 @@ class AppTool(BaseTool):
         return await text_of(runner.run_async(user_id=USER, session_id=SESSION, new_message=GO))
 
 
+class LatePlugin(BasePlugin):
+    """A plugin that puts a callback of its own behind all that an agent has, to change the arguments there."""
+
+    def __init__(self, change: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__("late")
+        self._change = change
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> None:
+        agent: Any = tool_context.get_invocation_context().agent
+        agent.before_tool_callback = [*agent.canonical_before_tool_callbacks, self._meddle]
+
+    async def _meddle(self, tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:
+        self._change(args)
+
+
 class GoogleAdkDriver(Driver):
     """Apps of ADK; a pause is the file of its session service."""
 
@@ -117,11 +134,12 @@ class GoogleAdkDriver(Driver):
         **options: Any,
     ) -> Seen:
         after, mcp = options.pop("after", None), options.pop("mcp", None)
-        plugins = [Approvals(controller, **options)]
-        return await self._run(responses, tools, plugins, how=how, name=name, after=after, mcp=mcp)
+        plugins = [Approvals(controller, **options), *([after] if after else [])]
+        return await self._run(responses, tools, plugins, how=how, name=name, mcp=mcp)
 
     async def bare(self, responses: Sequence[Response], tools: Sequence[Tool], **options: Any) -> Seen:
-        return await self._run(responses, tools, [], after=options.get("after"))
+        after = options.get("after")
+        return await self._run(responses, tools, [after] if after else [])
 
     async def _run(
         self,
@@ -131,7 +149,6 @@ class GoogleAdkDriver(Driver):
         *,
         how: str = "async",
         name: str = "agent",
-        after: Any = None,
         mcp: Any = None,
     ) -> Seen:
         folder = new_folder()
@@ -139,7 +156,7 @@ class GoogleAdkDriver(Driver):
             server = StdioServerParameters(command=mcp[0], args=mcp[1])
             tools = [*tools, McpToolset(connection_params=StdioConnectionParams(server_params=server))]
         model = ScriptedModel(responses)
-        agent = agent_of(model, tools, name=name, before_tool_callback=after)
+        agent = agent_of(model, tools, name=name)
         runner = runner_of(App(name=APP, root_agent=agent, plugins=list(plugins)), folder)
         settings: dict[str, Any] = {"user_id": USER, "session_id": SESSION, "new_message": GO}
         if how == "sync":
@@ -203,10 +220,7 @@ class GoogleAdkDriver(Driver):
         return record.replace(before.encode(), after.encode())
 
     def late_hook(self, change: Callable[[dict[str, Any]], None]) -> Any:
-        async def meddle(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:
-            change(args)
-
-        return meddle
+        return LatePlugin(change)
 
 
 def agent_of(model: ScriptedModel, tools: Sequence[Tool], *, name: str = "agent", **settings: Any) -> LlmAgent:

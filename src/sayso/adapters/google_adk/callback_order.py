@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     Shape = Callable[[Context, LlmRequest], None]
 
 
+Field = Literal["before_tool_callback", "before_model_callback"]
+
+
 class _Turn(NamedTuple):
     """Whose callback has the last word in a context of ADK."""
 
@@ -65,27 +68,44 @@ async def _before_tool(tool: BaseTool, args: dict[str, Any], tool_context: ToolC
     if turn is None or turn.context is not tool_context:  # the agent runs in an app without `Approvals`
         check_start(tool.name, args)
         return None
+    _require_last(tool_context.get_invocation_context().agent, "before_tool_callback", _before_tool)
     return await cast("Decide", turn.act)(tool, args, tool_context)
 
 
 async def _before_model(callback_context: Context, llm_request: LlmRequest) -> None:
     turn = _TURN.get()
     if turn is not None and turn.context is callback_context:
+        _require_last(callback_context.get_invocation_context().agent, "before_model_callback", _before_model)
         cast("Shape", turn.act)(callback_context, llm_request)
 
 
-def _place_last(
-    agent: object, field: Literal["before_tool_callback", "before_model_callback"], callback: Callable[..., Any]
-) -> None:
+def _place_last(agent: object, field: Field, callback: Callable[..., Any]) -> None:
     if not isinstance(agent, LlmAgent):
         raise ConfigurationError(
             f"an agent of the type {type(agent).__name__} calls tools, and it is no LlmAgent, so its callbacks could "
             "change what was decided; use an LlmAgent"
         )
-    given: Any = getattr(agent, field)
-    known: list[Any] = [] if given is None else given if isinstance(given, list) else [given]
+    known = _callbacks(agent, field)
     if not known or known[-1] is not callback:
         setattr(agent, field, [*(each for each in known if each is not callback), callback])
+
+
+def _require_last(agent: object, field: Field, callback: Callable[..., Any]) -> None:
+    """Check that nothing was put behind our callback since it was placed.
+
+    Raises:
+        ConfigurationError: something was.
+    """
+    if _callbacks(agent, field)[-1] is not callback:
+        raise ConfigurationError(
+            f"a callback was put behind that of `Approvals` in {field} while it was called, and could change what was "
+            "decided; give it to the agent, or to a plugin"
+        )
+
+
+def _callbacks(agent: object, field: Field) -> list[Any]:
+    given: Any = getattr(agent, field)
+    return [] if given is None else given if isinstance(given, list) else [given]
 
 
 def require_last_plugin(plugins: PluginManager, plugin: BasePlugin) -> None:
