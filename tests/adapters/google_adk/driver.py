@@ -56,7 +56,7 @@ class ScriptedModel(BaseLlm):
         if stream and isinstance(response, str):
             for letter in response:
                 yield LlmResponse(content=content(letter), partial=True)
-        yield LlmResponse(content=content(response), usage_metadata=types.GenerateContentResponseUsageMetadata())
+        yield LlmResponse(content=content(response), usage_metadata=USAGE)
 
 
 def names_in(request: LlmRequest) -> Iterable[str]:
@@ -75,6 +75,7 @@ def content(response: Response, role: str = "model") -> types.Content:
     return types.Content(role=role, parts=[types.Part(function_call=each) for each in calls])
 
 
+USAGE = types.GenerateContentResponseUsageMetadata(prompt_token_count=1, candidates_token_count=1)
 GO = content("go", "user")
 
 

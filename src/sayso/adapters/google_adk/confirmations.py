@@ -34,7 +34,7 @@ def stop(context: ToolContext, request: ApprovalRequest) -> dict[str, Any]:
     """Ask ADK for a confirmation of a call, which ends the run; return what stands for the result meanwhile."""
     context.request_confirmation(hint=f"Run {request}?", payload=confirmation_payload(request))
     context.actions.skip_summarization = True
-    return {"status": _WAITS}
+    return {"error": _WAITS}
 
 
 def confirmation_payload(request: ApprovalRequest) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class Approvals(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: BaseException
     ) -> None:
         """Note that a tool has failed, or was cancelled."""
-        self._tools.raised(tool_context, error)
+        await self._tools.raised(tool_context, error)
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
         """Note the calls of a model, and tell it what a person has changed."""

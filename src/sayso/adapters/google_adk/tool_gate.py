@@ -26,6 +26,7 @@ from sayso.adapters.kit import (
     add_feedback,
     call_text,
     check_start,
+    forget_suspended,
     give_answer,
     has_feedback,
     is_suspended,
@@ -108,7 +109,7 @@ class ToolGate:
         with running.messages_from(asked.messages):
             outcome = await self._outcome(asked, rules, inline=not _can_stop(context, invocation))
         if isinstance(outcome, Pending):
-            await _suspend_outer()
+            await self._suspend_outer()
             return stop(context, outcome.request)
         if isinstance(outcome, Denied):
             return self._refuse(tool, outcome)
@@ -173,13 +174,22 @@ class ToolGate:
         self._open[asked.context] = opened
         _OPEN.set(opened)
 
+    async def _suspend_outer(self) -> None:
+        """Note that the calls around one that stops have stopped, too: ADK tells nobody of it."""
+        opened = _OPEN.get()
+        while opened is not None:
+            if not opened.is_suspended:
+                opened.is_suspended = True
+                await suspend(opened.run, opened.asked.call, self._gate.controller)
+            opened = opened.outer
+
     async def returned(self, context: ToolContext, result: object) -> None:
         """Note that a tool has returned."""
         opened = self._open.pop(context, None)
         if opened is None:
             return
         asked, outcome = opened.asked, opened.run.outcome
-        _OPEN.set(opened.outer)
+        await self._close(opened)
         if context.function_call_id in context.actions.requested_tool_confirmations:  # the tool itself asks
             await suspend(opened.run, asked.call, self._gate.controller)
             return
@@ -188,19 +198,18 @@ class ToolGate:
             key = (context.invocation_id, context.function_call_id or "")
             _note(self._feedback, key, (outcome, call_text(asked.call.tool, outcome.args)))
 
-    def raised(self, context: ToolContext, error: BaseException) -> None:
+    async def raised(self, context: ToolContext, error: BaseException) -> None:
         """Note that a tool has failed."""
         opened = self._open.pop(context, None)
         if opened is not None:
-            _OPEN.set(opened.outer)
             opened.run.raised(error)
+            await self._close(opened)
 
-
-async def _suspend_outer() -> None:
-    """Note of the calls around one that stops that they have stopped: ADK tells nobody of it."""
-    opened = _OPEN.get()
-    while opened is not None:
-        opened = opened.outer
+    async def _close(self, opened: OpenCall) -> None:
+        """Take a call that has ended out of the calls around others; one that ends does not go on later."""
+        _OPEN.set(opened.outer)
+        if opened.is_suspended:
+            await forget_suspended(opened.asked.call, self._gate.controller)
 
 
 def check_tool(tool: BaseTool) -> None:

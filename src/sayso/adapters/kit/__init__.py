@@ -15,7 +15,7 @@ from sayso.adapters.kit.guarded_run import GuardedRun
 from sayso.adapters.kit.pauses import HeldPause, Pause, park, require_answers, resuming
 from sayso.adapters.kit.repeated_calls import RepeatedCalls
 from sayso.adapters.kit.schema_rules import description_details, marked_tool, rules_from_schema
-from sayso.adapters.kit.suspended_calls import is_suspended, resume_suspended, suspend
+from sayso.adapters.kit.suspended_calls import forget_suspended, is_suspended, resume_suspended, suspend
 from sayso.adapters.kit.tool_calls import build_call, content_id, fill_defaults, schema_hash
 from sayso.adapters.kit.web_answers import WebUser, give_answer
 
@@ -38,6 +38,7 @@ __all__ = [
     "content_id",
     "description_details",
     "fill_defaults",
+    "forget_suspended",
     "give_answer",
     "has_feedback",
     "is_suspended",
