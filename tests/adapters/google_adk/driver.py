@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from google.adk.agents import LlmAgent, RunConfig
 from google.adk.agents.run_config import StreamingMode
 from google.adk.apps import App
+from google.adk.artifacts import InMemoryArtifactService
 from google.adk.events import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -244,7 +245,8 @@ def database(folder: Path) -> Path:
 def runner_of(app: App, folder: Path) -> Runner:
     """Return a runner over the session of a folder, as each process would build it."""
     service = SqliteSessionService(str(database(folder)))
-    return Runner(app=app, session_service=service, auto_create_session=True)
+    artifacts = InMemoryArtifactService()
+    return Runner(app=app, session_service=service, artifact_service=artifacts, auto_create_session=True)
 
 
 async def text_of(events: AsyncGenerator[Event, None]) -> str:

@@ -12,7 +12,7 @@ from google.adk.flows.llm_flows.functions import REQUEST_CONFIRMATION_FUNCTION_C
 from google.genai import types
 
 from sayso.adapters.kit import require_answers
-from sayso.core.canonical import thaw
+from sayso.core.canonical import freeze, is_same_value, thaw
 from sayso.core.model import ApprovalDecision, ApprovalRequest
 from sayso.engine import blocking
 from sayso.errors import ConfigurationError
@@ -42,30 +42,43 @@ def confirmation_payload(request: ApprovalRequest) -> dict[str, Any]:
     return {
         _REQUEST: request.id,
         "tool_name": request.tool_name,
-        "tool_args": thaw(request.args),
+        "args": thaw(request.args),
         "description": "\n".join(filter(None, (request.description, request.reason))),
     }
 
 
-def is_ours(events: Sequence[Event], call_id: str | None) -> bool:
-    """Whether the newest confirmation of a call was asked for here, and not by its tool."""
+def own_confirmation(events: Sequence[Event], call_id: str | None) -> str | None:
+    """Return the id of the newest confirmation of a call, or None if its tool has asked for that one."""
     found = [each for _, each in _confirmations(events) if _original_id(each) == call_id]
-    return bool(found) and _request_of(found[-1]) is not None
+    return found[-1].id if found and _request_of(found[-1]) is not None else None
 
 
-def to_decision(said: ToolConfirmation) -> ApprovalDecision | None:
-    """Return the decision in a confirmation; None for anything that is no clear answer.
+def answered_ids(message: types.Content) -> set[str]:
+    """Return the ids of the confirmations that a message answers."""
+    responses = (part.function_response for part in message.parts or ())
+    return {each.id for each in responses if each is not None and each.id and each.name == CONFIRM}
 
-    The payload may be empty, or a mapping with `args` and a `note`.
+
+def to_decision(said: ToolConfirmation, request: ApprovalRequest) -> ApprovalDecision | None:
+    """Return the decision in a confirmation; None for anything that is no clear answer to this question.
+
+    Its payload may be left out, or be that of the question, with other `args`, and with a `note`.
     """
-    payload = {} if said.payload is None else said.payload
-    if not isinstance(payload, Mapping) or _REQUEST in payload and set(payload) == {_REQUEST}:
+    payload: object = {} if said.payload is None else said.payload
+    if not isinstance(payload, Mapping):
         return None
-    args, note = payload.get("args"), payload.get("note")
-    if not isinstance(args, Mapping | None) or not isinstance(note, str | None):
+    given = cast("Mapping[str, object]", payload)
+    args, note = given.get("args"), given.get("note")
+    if given.get(_REQUEST, request.id) != request.id or not isinstance(note, str | None):
         return None
-    edited = cast("Any", args) if said.confirmed else None
+    if not isinstance(args, Mapping | None):
+        return None
+    edited = cast("Any", args) if said.confirmed and not _are_same(args, request) else None
     return ApprovalDecision(approved=said.confirmed, override_args=edited, note=note or None)
+
+
+def _are_same(args: Mapping[str, Any] | None, request: ApprovalRequest) -> bool:
+    return args is None or is_same_value(freeze(args), request.args)
 
 
 async def resume(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from google.adk.events import Event
     from google.adk.models.llm_request import LlmRequest
     from google.adk.tools import BaseTool, ToolContext
+    from google.genai import types
 
     from sayso.engine.controller import ApprovalController
     from sayso.policy.policy import Policy
@@ -71,6 +72,16 @@ class Approvals(BasePlugin):
         return self._gate.controller
 
     # Callbacks of ADK.
+
+    async def on_user_message_callback(
+        self, *, invocation_context: InvocationContext, user_message: types.Content
+    ) -> None:
+        """Note what a run is started with."""
+        self._tools.note_message(invocation_context, user_message)
+
+    async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Note that a run begins, perhaps without a message."""
+        self._tools.note_run(invocation_context)
 
     async def before_agent_callback(self, *, agent: BaseAgent, callback_context: Context) -> None:
         """Refuse what nothing here could see: a code executor, and live sessions."""

@@ -16,7 +16,7 @@ from google.adk.tools import AgentTool, BaseTool
 from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 
-from sayso.adapters.google_adk.confirmations import is_ours, stop, to_decision
+from sayso.adapters.google_adk.confirmations import answered_ids, own_confirmation, stop, to_decision
 from sayso.adapters.google_adk.session_calls import SessionCall, identify, is_workflow_node, session_of
 from sayso.adapters.kit import (
     Gate,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from sayso.core.model import ApprovalRequest
     from sayso.policy.policy import ToolRules
 
-AnsweredBy = "Callable[[ToolContext], WebUser | None]"
 _MOST = 1_000  # of what is noted of calls that are made, and never run
 
 
@@ -83,6 +82,17 @@ class ToolGate:
         self._open: weakref.WeakKeyDictionary[ToolContext, OpenCall] = weakref.WeakKeyDictionary()
         self._new: dict[tuple[str, str], None] = {}  # calls that a model has just made in this process, and none has taken
         self._feedback: dict[tuple[str, str], tuple[Approved, str]] = {}
+        self._said: dict[str, tuple[weakref.ref[InvocationContext], set[str]]] = {}  # by the ids of the runs
+
+    def note_message(self, invocation: InvocationContext, message: types.Content) -> None:
+        """Note the confirmations that a run is started with."""
+        _note(self._said, invocation.invocation_id, (weakref.ref(invocation), answered_ids(message)))
+
+    def note_run(self, invocation: InvocationContext) -> None:
+        """Forget the confirmations of an earlier run that this one goes on with."""
+        begun, _ = self._said.get(invocation.invocation_id, (None, set[str]()))
+        if begun is not None and begun() is not invocation:
+            del self._said[invocation.invocation_id]
 
     def note_event(self, event: Event) -> None:
         """Note the calls of a response of a model, and tell the model what a person has changed of a call."""
@@ -147,9 +157,15 @@ class ToolGate:
         return True
 
     async def _answer(self, request: ApprovalRequest, context: ToolContext) -> None:
-        """Give the answer of a front end to the controller, where the host says whose it is."""
-        user = None if self._answered_by is None else self._answered_by(context)
-        decision = None if context.tool_confirmation is None else to_decision(context.tool_confirmation)
+        """Give the answer of a front end to the controller, where the host says whose it is.
+
+        Only what this very run was started with counts: an earlier answer was perhaps another person's.
+        """
+        _, said = self._said.get(context.invocation_id, (None, set[str]()))
+        if self._answered_by is None or own_confirmation(context.session.events, context.function_call_id) not in said:
+            return
+        user = self._answered_by(context)
+        decision = None if context.tool_confirmation is None else to_decision(context.tool_confirmation, request)
         if user is not None and decision is not None:
             await give_answer(self._gate.controller, request, decision, user)
 
@@ -165,7 +181,7 @@ class ToolGate:
         args.update(given)
         if marked:
             asked.context.tool_confirmation = ToolConfirmation(confirmed=True)
-        elif is_ours(asked.context.session.events, asked.context.function_call_id):
+        elif own_confirmation(asked.context.session.events, asked.context.function_call_id):
             asked.context.tool_confirmation = None  # it is no answer to what the tool itself may ask
         run = GuardedRun(self._gate, asked.call, outcome, marked_as=asked.tool.marked_as, messages=asked.messages)
         run.begin()

@@ -1,0 +1,145 @@
+"""What comes before and after the decision: plugins and callbacks of others, bare and behind `Approvals`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools import BaseTool, ToolContext
+from tests.adapters.conformance.toolbox import NO, Toolbox
+from tests.adapters.google_adk.driver import LatePlugin, new_folder
+from tests.adapters.google_adk.people import PAY, go, person, running, told
+
+from sayso import ApprovalController, ApprovalDecision, Policy
+from sayso.adapters.google_adk import Approvals
+from sayso.core.model import AuditEntry
+from sayso.errors import ConfigurationError
+
+
+def change(args: dict[str, Any]) -> None:
+    args["amount"] = 9000
+
+
+def to_9000(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:
+    """Change the arguments of a call, as a callback of an agent may."""
+    change(args)
+
+
+class Changes(BasePlugin):
+    """A plugin that changes the arguments of each call."""
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> None:
+        change(tool_args)
+
+
+async def test_a_callback_of_the_agent_changes_what_a_plugin_has_approved_in_adk() -> None:
+    class Asks(BasePlugin):
+        async def before_tool_callback(
+            self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+        ) -> None:
+            approved.append(tool_args["amount"])
+
+    approved: list[int] = []
+    tools = Toolbox()
+    await go(running(new_folder(), PAY, [tools.pay()], Asks("asks"), before_tool_callback=to_9000))
+    assert (approved, tools.amounts) == ([5], [9000])
+
+
+@pytest.mark.parametrize("where", ["callback", "callbacks", "before", "after"])
+async def test_what_others_make_of_a_call_is_what_people_are_asked_about(where: str) -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    plugins: list[BasePlugin] = [Approvals(controller)]
+    settings: dict[str, Any] = {}
+    if where in {"before", "after"}:
+        plugins.insert(where == "after", Changes("changes"))
+    else:
+        settings["before_tool_callback"] = to_9000 if where == "callback" else [to_9000]
+    await go(running(new_folder(), PAY, [tools.pay()], *plugins, **settings))
+    assert ([each.args["amount"] for each in asked], tools.amounts) == ([9000], [9000])
+
+
+async def test_what_is_put_behind_the_decision_ends_the_run() -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    with pytest.raises(ConfigurationError, match="behind that of `Approvals`"):
+        await go(running(new_folder(), PAY, [tools.pay()], Approvals(controller), LatePlugin(change)))
+    assert (tools.ran, asked) == ([], [])
+
+
+@pytest.mark.parametrize("where", ["plugin", "callback"])
+async def test_nobody_is_asked_about_a_call_that_others_answer(where: str) -> None:
+    class Answers(BasePlugin):
+        async def before_tool_callback(self, **_: Any) -> dict[str, Any]:
+            return {"result": "from the cache"}
+
+    def answers(**_: Any) -> dict[str, Any]:
+        return {"result": "from the cache"}
+
+    tools, (controller, asked) = Toolbox(), person()
+    plugins = [Answers("answers")] if where == "plugin" else []
+    settings: dict[str, Any] = {} if where == "plugin" else {"before_tool_callback": answers}
+    runner = running(new_folder(), PAY, [tools.pay()], *plugins, Approvals(controller), **settings)
+    assert await go(runner) == "done"
+    assert (tools.ran, asked) == ([], [])
+    assert "from the cache" in await told(runner)
+
+
+async def test_the_callbacks_of_an_agent_are_called_once_each_however_often_it_runs() -> None:
+    tools, (controller, _), seen = Toolbox(), person(), list[int]()
+    folder = new_folder()
+    script = [*PAY, *PAY, *PAY]
+
+    def note(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:
+        seen.append(args["amount"])
+
+    runner = running(folder, script, [tools.pay()], Approvals(controller), before_tool_callback=note)
+    for _ in range(3):
+        assert await go(runner) == "done"
+    assert (seen, tools.amounts) == ([5, 5, 5], [5, 5, 5])
+
+
+async def test_an_agent_that_also_runs_without_sayso_is_as_it_was_there() -> None:
+    tools, (controller, asked) = Toolbox(), person(NO)
+    runner = running(new_folder(), [*PAY, *PAY], [tools.pay()], Approvals(controller))
+    await go(runner)
+    plain = type(runner)(
+        app_name="plain", agent=runner.agent, session_service=runner.session_service, auto_create_session=True
+    )
+    await go(plain)
+    assert (len(asked), tools.amounts) == (1, [5])
+
+
+async def test_callbacks_after_a_tool_see_its_result_though_a_person_has_edited_the_call() -> None:
+    seen: list[object] = []
+
+    def redact(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext, tool_response: Any) -> dict[str, Any]:
+        seen.append(tool_response)
+        return {"result": "a secret"}
+
+    edit = ApprovalDecision(approved=True, override_args={"amount": 3}, note="less")
+    tools, (controller, _) = Toolbox(), person(edit)
+    runner = running(new_folder(), PAY, [tools.pay()], Approvals(controller), after_tool_callback=redact)
+    await go(runner)
+    assert (tools.amounts, seen) == ([3], ["paid 3"])
+    heard = await told(runner)
+    assert all(word in heard for word in ("a secret", "pay(amount=3", "less"))
+
+
+async def test_a_tool_that_fails_and_is_answered_by_another_callback_is_audited_as_failed() -> None:
+    def excuse(**_: Any) -> dict[str, Any]:
+        return {"result": "sorry"}
+
+    steps: list[AuditEntry] = []
+    controller = ApprovalController(mode="auto_deny", policy=Policy(default="none"), hooks=[steps.append])
+
+    def fail(amount: int) -> str:
+        """Fail."""
+        raise OSError("the bank is closed")
+
+    fail.__name__ = "pay"
+    runner = running(new_folder(), PAY, [fail], Approvals(controller), on_tool_error_callback=excuse)
+    assert await go(runner) == "done"
+    await controller.flush()
+    assert [each.step for each in steps] == ["allowed", "raised"]
