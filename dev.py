@@ -343,7 +343,7 @@ FRAMEWORKS = {
         ),
         Framework("strands", "strands", oldest=("strands-agents==1.59.0",)),
         Framework("crewai", "crewai", oldest=("crewai==1.15.10",)),
-        Framework("google-adk", "google_adk", needs=("google-adk[mcp]", "aiosqlite", "sqlalchemy"), oldest=("google-adk==2.13.0",)),
+        Framework("google-adk", "google_adk", needs=("google-adk[db,mcp]",), oldest=("google-adk==2.13.0",)),
     )
 }
 
