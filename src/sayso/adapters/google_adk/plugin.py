@@ -124,4 +124,5 @@ class Approvals(BasePlugin):
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
         """Note the calls of a model, and tell it what a person has changed."""
+        self._requests.check_event(event)
         self._tools.note_event(event)
