@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from google.adk.agents import LlmAgent, RunConfig
-from google.adk.agents.run_config import StreamingMode
 from google.adk.apps import App
 from google.adk.artifacts import InMemoryArtifactService
 from google.adk.events import Event
@@ -31,6 +30,7 @@ from sayso import ApprovalController
 from sayso.adapters.google_adk import Approvals, resume
 
 APP, USER, SESSION = "app", "user", "1"
+STREAMING = RunConfig.model_validate({"streaming_mode": "sse"})
 CONFIRM = "adk_request_confirmation"
 
 
@@ -50,7 +50,9 @@ class ScriptedModel(BaseLlm):
         return self._shown
 
     async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,  # noqa: FBT002 - as ADK has it
     ) -> AsyncGenerator[LlmResponse, None]:
         self._shown.append(sorted(names_in(llm_request)))
         response = next(self._responses)
@@ -164,8 +166,8 @@ class GoogleAdkDriver(Driver):
         if how == "sync":
             await asyncio.to_thread(lambda: list(runner.run(**settings)))
         else:
-            mode = StreamingMode.SSE if how == "stream" else StreamingMode.NONE
-            await text_of(runner.run_async(**settings, run_config=RunConfig(streaming_mode=mode)))
+            config = STREAMING if how == "stream" else RunConfig()
+            await text_of(runner.run_async(**settings, run_config=config))
         await runner.close()
         return await seen(runner, model, folder)
 
@@ -268,7 +270,9 @@ async def events_of(runner: Runner) -> list[Event]:
 async def yes_to_all(runner: Runner, response: Any = None) -> types.Content:
     """Return an answer to every confirmation of a session, as a front end gives it."""
     calls = [call for event in await events_of(runner) for call in event.get_function_calls() if call.name == CONFIRM]
-    answers = [types.FunctionResponse(id=each.id, name=CONFIRM, response=response or {"confirmed": True}) for each in calls]
+    answers = [
+        types.FunctionResponse(id=each.id, name=CONFIRM, response=response or {"confirmed": True}) for each in calls
+    ]
     return types.Content(role="user", parts=[types.Part(function_response=each) for each in answers])
 
 
@@ -280,7 +284,7 @@ async def seen(runner: Runner, model: ScriptedModel, folder: Path) -> Seen:
     text = "".join(part.text or "" for part in (last.content and last.content.parts) or ())
     return Seen(
         text=text or None,
-        told={name: each for name, each in told.items()},
-        shown=[[name for name in shown if name not in {"transfer_to_agent"}] for shown in model.shown],
+        told=told,
+        shown=model.shown,
         pause=None if text else folder,
     )

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from google.adk.agents import ParallelAgent, RunConfig, SequentialAgent
 from google.adk.agents.live_request_queue import LiveRequestQueue
-from google.adk.agents.run_config import StreamingMode, ToolThreadPoolConfig
+from google.adk.agents.run_config import ToolThreadPoolConfig
 from google.adk.apps import App
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
@@ -20,6 +20,7 @@ from tests.adapters.conformance.toolbox import NO, YES, Desk, Toolbox
 from tests.adapters.google_adk.driver import (
     APP,
     GO,
+    STREAMING,
     ScriptedModel,
     agent_of,
     content,
@@ -206,7 +207,7 @@ async def test_a_reader_that_leaves_early_withdraws_what_waits() -> None:
     tools, desk = Toolbox(), Desk()
     controller = ApprovalController(channels=[desk])
     runner = running(new_folder(), PAY, [tools.pay()], Approvals(controller))
-    events = runner.run_async(**WHO, new_message=GO, run_config=RunConfig(streaming_mode=StreamingMode.SSE))
+    events = runner.run_async(**WHO, new_message=GO, run_config=STREAMING)
     with anyio.fail_after(20):
         await anext(events)
         waiting = asyncio.create_task(anext(events))  # type: ignore[arg-type]

@@ -8,8 +8,8 @@ import pytest
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import BaseTool, ToolContext
 from tests.adapters.conformance.toolbox import NO, Toolbox
-from tests.adapters.google_adk.driver import LatePlugin, new_folder
-from tests.adapters.google_adk.people import PAY, go, person, running, told
+from tests.adapters.google_adk.driver import LatePlugin, ScriptedModel, agent_of, new_folder
+from tests.adapters.google_adk.people import PAY, go, person, runner_for, running, told
 
 from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.adapters.google_adk import Approvals
@@ -102,12 +102,9 @@ async def test_the_callbacks_of_an_agent_are_called_once_each_however_often_it_r
 
 async def test_an_agent_that_also_runs_without_sayso_is_as_it_was_there() -> None:
     tools, (controller, asked) = Toolbox(), person(NO)
-    runner = running(new_folder(), [*PAY, *PAY], [tools.pay()], Approvals(controller))
-    await go(runner)
-    plain = type(runner)(
-        app_name="plain", agent=runner.agent, session_service=runner.session_service, auto_create_session=True
-    )
-    await go(plain)
+    agent = agent_of(ScriptedModel([*PAY, *PAY]), [tools.pay()], mode="chat")
+    await go(runner_for(agent, new_folder(), Approvals(controller)))
+    await go(runner_for(agent, new_folder()))
     assert (len(asked), tools.amounts) == (1, [5])
 
 

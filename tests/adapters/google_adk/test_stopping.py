@@ -175,9 +175,10 @@ async def test_an_earlier_answer_is_not_taken_for_that_of_the_next_person() -> N
 
 
 async def test_what_goes_on_is_the_last_run_that_waits() -> None:
-    stopped = Stopped([[Call("pay", {"amount": 1}, "c1")], [Call("pay", {"amount": 2}, "c2")], "done"])
+    later: list[Response] = [[Call("pay", {"amount": 2}, "c2")], "done"]
+    stopped = Stopped([[Call("pay", {"amount": 1}, "c1")], *later])
     await stopped.stop()
-    runner = stopped.runner(stopped._responses[1:])
+    runner = stopped.runner(later)
     await go(runner, content("another", "user"))
     first, second = await stopped.controller.pending()
     await stopped.controller.answer(second.id, YES)

@@ -1,4 +1,4 @@
-"""What the model is shown, and what people are shown of a call: hidden and provider tools, defaults, ignored arguments."""
+"""What the model and people are shown: hidden tools, tools of the provider, defaults, arguments that nothing reads."""
 
 from __future__ import annotations
 

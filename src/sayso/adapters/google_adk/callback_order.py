@@ -105,7 +105,7 @@ def _require_last(agent: object, field: Field, callback: Callable[..., Any]) -> 
 
 def _callbacks(agent: object, field: Field) -> list[Any]:
     given: Any = getattr(agent, field)
-    return [] if given is None else given if isinstance(given, list) else [given]
+    return [] if given is None else cast("list[Any]", given) if isinstance(given, list) else [given]
 
 
 def require_last_plugin(plugins: PluginManager, plugin: BasePlugin) -> None:

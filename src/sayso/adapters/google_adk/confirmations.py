@@ -73,7 +73,7 @@ def to_decision(said: ToolConfirmation, request: ApprovalRequest) -> ApprovalDec
         return None
     if not isinstance(args, Mapping | None):
         return None
-    edited = cast("Any", args) if said.confirmed and not _are_same(args, request) else None
+    edited = cast("Any", args) if said.confirmed and not _are_same(cast("Any", args), request) else None
     return ApprovalDecision(approved=said.confirmed, override_args=edited, note=note or None)
 
 
@@ -126,9 +126,7 @@ def resume_sync(
 
 async def _go_on(runner: Runner, user_id: str, session_id: str, controller: ApprovalController) -> types.Content:
     """Return the message that ADK goes on with, once all questions of the run are answered."""
-    session = await runner.session_service.get_session(
-        app_name=runner.app_name, user_id=user_id, session_id=session_id
-    )
+    session = await runner.session_service.get_session(app_name=runner.app_name, user_id=user_id, session_id=session_id)
     waiting = waiting_requests(session.events if session is not None else ())
     if not waiting:
         raise ConfigurationError(f"no run of the session {session_id!r} waits for an answer")

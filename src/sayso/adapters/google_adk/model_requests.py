@@ -42,7 +42,9 @@ class ModelRequests:
         for tool in request.tools_dict.values():
             check_tool(tool)
         self._gate.know_tools(list(request.tools_dict))
-        self._tasks.update(each for each in map(_task_in, request.tools_dict.values()) if each and not self._gate.allows(each))
+        self._tasks.update(
+            each for each in map(_task_in, request.tools_dict.values()) if each and not self._gate.allows(each)
+        )
         if request.config.tools:
             shown = [self._shown(each) for each in request.config.tools]
             request.config.tools = [each for each in shown if each is not None]
@@ -56,8 +58,8 @@ class ModelRequests:
         for call in event.get_function_calls():
             if call.name in self._tasks and event.author != "user":
                 raise ConfigurationError(
-                    f"ADK hands the task of {call.name!r} over without a call that somebody could be asked about; allow "
-                    f"it by the rule {call.name}: none, or use the agent with mode='single_turn'"
+                    f"ADK hands a task to {call.name!r} without a call that somebody could be asked about; allow it "
+                    f"by the rule {call.name}: none, or use the agent with mode='single_turn'"
                 )
 
     def _shows(self, name: str) -> bool:

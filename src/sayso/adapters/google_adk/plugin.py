@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from google.adk.agents import BaseAgent, Context, InvocationContext
     from google.adk.events import Event
-    from google.adk.models.llm_request import LlmRequest
     from google.adk.tools import BaseTool, ToolContext
     from google.genai import types
 
@@ -95,7 +94,7 @@ class Approvals(BasePlugin):
                 f"by the rule {_CODE}: none, or take out its code_executor"
             )
 
-    async def before_model_callback(self, *, callback_context: Context, llm_request: LlmRequest) -> None:
+    async def before_model_callback(self, *, callback_context: Context, **_: object) -> None:
         """See to it that requests are shaped after all other callbacks."""
         shape_last(callback_context.get_invocation_context(), callback_context, self._requests.shape)
 
@@ -110,19 +109,15 @@ class Approvals(BasePlugin):
         decide_last(invocation, tool_context, self._tools.decide)
         return None
 
-    async def after_tool_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: dict[str, Any]
-    ) -> None:
+    async def after_tool_callback(self, *, tool_context: ToolContext, result: dict[str, Any], **_: object) -> None:
         """Note that a tool has returned."""
         await self._tools.returned(tool_context, result)
 
-    async def on_tool_error_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: BaseException
-    ) -> None:
+    async def on_tool_error_callback(self, *, tool_context: ToolContext, error: BaseException, **_: object) -> None:
         """Note that a tool has failed, or was cancelled."""
         await self._tools.raised(tool_context, error)
 
-    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
+    async def on_event_callback(self, *, event: Event, **_: object) -> None:
         """Note the calls of a model, and tell it what a person has changed."""
         self._requests.check_event(event)
         self._tools.note_event(event)

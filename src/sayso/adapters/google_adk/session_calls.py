@@ -76,9 +76,7 @@ def event_of(events: Sequence[Event], call_id: str | None) -> Event | None:
     return next((each for each in reversed(events) if call_id in {call.id for call in each.get_function_calls()}), None)
 
 
-def _said_before(
-    events: Sequence[Event], event: Event | None, prompt_role: Role
-) -> Iterator[ConversationMessage]:
+def _said_before(events: Sequence[Event], event: Event | None, prompt_role: Role) -> Iterator[ConversationMessage]:
     """Yield what was said before a call, the newest first."""
     before = list(events)
     while event is not None and before and before[-1].id != event.id:
@@ -93,5 +91,5 @@ def _said_before(
                 yield ConversationMessage(role="tool", text=describe_result(told.name or "", told.response))
             elif part.function_call and (event is None or each.id != event.id):
                 yield ConversationMessage(
-                    role=role, text=describe_call(part.function_call.name or "", part.function_call.args)
+                    role=role, text=describe_call(part.function_call.name or "", part.function_call.args or {})
                 )

@@ -80,7 +80,7 @@ class ToolGate:
         self._on_denied = on_denied
         self._answered_by = answered_by
         self._open: weakref.WeakKeyDictionary[ToolContext, OpenCall] = weakref.WeakKeyDictionary()
-        self._new: dict[tuple[str, str], None] = {}  # calls that a model has just made in this process, and none has taken
+        self._new: dict[tuple[str, str], None] = {}  # calls that a model has just made here, and none has taken
         self._feedback: dict[tuple[str, str], tuple[Approved, str]] = {}
         self._said: dict[str, tuple[weakref.ref[InvocationContext], set[str]]] = {}  # by the ids of the runs
 
@@ -106,7 +106,7 @@ class ToolGate:
                 response.response = {"result": add_feedback(_text_of(response.response), *told)}
 
     async def decide(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> dict[str, Any] | None:
-        """Decide about a call: return None, and its arguments in place, or what the model is told instead of a result."""
+        """Decide about a call: return None, with its arguments in place, or what the model is told instead."""
         if type(tool) in {BaseTool, SetModelResponseTool}:  # there is no such tool; the last answer of the model
             return None
         check_tool(tool)
