@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.adk.agents import LlmAgent
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools import BaseTool, ToolContext
 from tests.adapters.conformance.toolbox import NO, Toolbox
@@ -63,8 +64,21 @@ async def test_what_others_make_of_a_call_is_what_people_are_asked_about(where: 
 
 async def test_what_is_put_behind_the_decision_ends_the_run() -> None:
     tools, (controller, asked) = Toolbox(), person()
-    with pytest.raises(ConfigurationError, match="behind that of `Approvals`"):
+    with pytest.raises(ConfigurationError, match="is not that of `Approvals`"):
         await go(running(new_folder(), PAY, [tools.pay()], Approvals(controller), LatePlugin(change)))
+    assert (tools.ran, asked) == ([], [])
+
+
+async def test_an_agent_that_hides_its_callbacks_does_not_run() -> None:
+    class Hides(LlmAgent):
+        @property
+        def canonical_before_tool_callbacks(self) -> Any:
+            return []
+
+    tools, (controller, asked) = Toolbox(), person()
+    agent = Hides(name="agent", model=ScriptedModel(PAY), tools=[tools.pay()])
+    with pytest.raises(Exception, match="is not that of `Approvals`"):
+        await go(runner_for(agent, new_folder(), Approvals(controller)))
     assert (tools.ran, asked) == ([], [])
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from google.adk.plugins.plugin_manager import PluginManager
     from google.adk.tools import BaseTool, ToolContext
 
-    Decide = Callable[[BaseTool, dict[str, Any], ToolContext], Awaitable[dict[str, Any] | None]]
-    Shape = Callable[[Context, LlmRequest], None]
+    Decide = Callable[[BaseTool, dict[str, Any], ToolContext, InvocationContext], Awaitable[dict[str, Any] | None]]
+    Shape = Callable[[LlmRequest], None]
 
 
 Field = Literal["before_tool_callback", "before_model_callback"]
@@ -37,6 +37,7 @@ class _Turn(NamedTuple):
     """Whose callback has the last word in a context of ADK."""
 
     context: Context
+    invocation: InvocationContext
     act: Any
 
 
@@ -50,7 +51,7 @@ def decide_last(invocation: InvocationContext, context: ToolContext, decide: Dec
         ConfigurationError: it would not be, for it is no agent of ADK.
     """
     _place_last(invocation.agent, "before_tool_callback", _before_tool)
-    _TURN.set(_Turn(context, decide))
+    _TURN.set(_Turn(context, invocation, decide))
 
 
 def shape_last(invocation: InvocationContext, context: Context, shape: Shape) -> None:
@@ -60,7 +61,7 @@ def shape_last(invocation: InvocationContext, context: Context, shape: Shape) ->
         ConfigurationError: it would not be, for it is no agent of ADK.
     """
     _place_last(invocation.agent, "before_model_callback", _before_model)
-    _TURN.set(_Turn(context, shape))
+    _TURN.set(_Turn(context, invocation, shape))
 
 
 async def _before_tool(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any] | None:
@@ -68,15 +69,15 @@ async def _before_tool(tool: BaseTool, args: dict[str, Any], tool_context: ToolC
     if turn is None or turn.context is not tool_context:  # the agent runs in an app without `Approvals`
         check_start(tool.name, args)
         return None
-    _require_last(tool_context.get_invocation_context().agent, "before_tool_callback", _before_tool)
-    return await cast("Decide", turn.act)(tool, args, tool_context)
+    _require_last(turn.invocation.agent, "before_tool_callback", _before_tool)
+    return await cast("Decide", turn.act)(tool, args, tool_context, turn.invocation)
 
 
 async def _before_model(callback_context: Context, llm_request: LlmRequest) -> None:
     turn = _TURN.get()
     if turn is not None and turn.context is callback_context:
-        _require_last(callback_context.get_invocation_context().agent, "before_model_callback", _before_model)
-        cast("Shape", turn.act)(callback_context, llm_request)
+        _require_last(turn.invocation.agent, "before_model_callback", _before_model)
+        cast("Shape", turn.act)(llm_request)
 
 
 def _place_last(agent: object, field: Field, callback: Callable[..., Any]) -> None:
@@ -88,24 +89,26 @@ def _place_last(agent: object, field: Field, callback: Callable[..., Any]) -> No
     known = _callbacks(agent, field)
     if not known or known[-1] is not callback:
         setattr(agent, field, [*(each for each in known if each is not callback), callback])
+    _require_last(agent, field, callback)
 
 
 def _require_last(agent: object, field: Field, callback: Callable[..., Any]) -> None:
-    """Check that nothing was put behind our callback since it was placed.
+    """Check that ADK calls our callback, and nothing behind it.
 
     Raises:
-        ConfigurationError: something was.
+        ConfigurationError: it does not.
     """
-    if _callbacks(agent, field)[-1] is not callback:
+    known = _callbacks(agent, field)
+    if not known or known[-1] is not callback:
         raise ConfigurationError(
-            f"a callback was put behind that of `Approvals` in {field} while it was called, and could change what was "
-            "decided; give it to the agent, or to a plugin"
+            f"the last {field} of an agent is not that of `Approvals`, so what was decided could be changed; put no "
+            "callback behind it while it is called, and do not override those of the agent"
         )
 
 
 def _callbacks(agent: object, field: Field) -> list[Any]:
-    given: Any = getattr(agent, field)
-    return [] if given is None else cast("list[Any]", given) if isinstance(given, list) else [given]
+    """Return the callbacks of an agent as ADK finds them, which a subclass may override."""
+    return list(getattr(agent, f"canonical_{field}s"))
 
 
 def require_last_plugin(plugins: PluginManager, plugin: BasePlugin) -> None:

@@ -8,17 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from google.adk.agents import LlmAgent
-from google.adk.tools import AgentTool
 from google.genai import types
 
 from sayso.adapters.google_adk.tool_gate import check_tool
 from sayso.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from google.adk.agents import Context
     from google.adk.events import Event
     from google.adk.models.llm_request import LlmRequest
-    from google.adk.tools import BaseTool
 
     from sayso.adapters.kit import Gate
 
@@ -33,7 +30,12 @@ class ModelRequests:
         self._gate = gate
         self._tasks: set[str] = set()  # the agents in whose place nobody can be asked
 
-    def shape(self, _: Context, request: LlmRequest) -> None:
+    def note_tasks(self, agent: LlmAgent) -> None:
+        """Note the agents to which this one may hand tasks over, though somebody would have to be asked first."""
+        tasks = (each.name for each in agent.sub_agents if isinstance(each, LlmAgent) and each.mode == "task")
+        self._tasks.update(each for each in tasks if not self._gate.allows(each))
+
+    def shape(self, request: LlmRequest) -> None:
         """Leave out of a request what the model must not call.
 
         Raises:
@@ -42,9 +44,6 @@ class ModelRequests:
         for tool in request.tools_dict.values():
             check_tool(tool)
         self._gate.know_tools(list(request.tools_dict))
-        self._tasks.update(
-            each for each in map(_task_in, request.tools_dict.values()) if each and not self._gate.allows(each)
-        )
         if request.config.tools:
             shown = [self._shown(each) for each in request.config.tools]
             request.config.tools = [each for each in shown if each is not None]
@@ -69,14 +68,11 @@ class ModelRequests:
         """Return what the model is shown of one entry of its tools."""
         if not isinstance(entry, types.Tool):
             return entry if self._gate.allows(getattr(entry, "__name__", type(entry).__name__)) else None
-        declared = [each for each in entry.function_declarations or () if self._shows(each.name or "")]
-        kinds = {name for name, value in entry if value is not None} - _RUNS_HERE
-        hidden = dict.fromkeys((each for each in kinds if not self._gate.allows(each)), None)
-        shown = entry.model_copy(update={**hidden, "function_declarations": declared or None})
-        return shown if any(value is not None for _, value in shown) else None
-
-
-def _task_in(tool: BaseTool) -> str | None:
-    """Return the name of a tool whose calls hand a task over to an agent."""
-    is_task = isinstance(tool, AgentTool) and isinstance(tool.agent, LlmAgent) and tool.agent.mode == "task"
-    return tool.name if is_task else None
+        declared = entry.function_declarations or []
+        shown = [each for each in declared if self._shows(each.name or "")]
+        kinds = [each for each in entry.model_fields_set - _RUNS_HERE if getattr(entry, each) is not None]
+        hidden = [each for each in kinds if not self._gate.allows(each)]
+        if len(shown) == len(declared) and not hidden:
+            return entry
+        left = entry.model_copy(update={**dict.fromkeys(hidden), "function_declarations": shown or None})
+        return left if any(value is not None for _, value in left) else None

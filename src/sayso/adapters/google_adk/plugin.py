@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from google.adk.agents import LlmAgent
+from google.adk.agents import LlmAgent, ManagedAgent
 from google.adk.code_executors import BuiltInCodeExecutor
 from google.adk.plugins.base_plugin import BasePlugin
 
@@ -83,11 +83,22 @@ class Approvals(BasePlugin):
         self._tools.note_run(invocation_context)
 
     async def before_agent_callback(self, *, agent: BaseAgent, callback_context: Context) -> None:
-        """Refuse what nothing here could see: a code executor, and live sessions."""
+        """Refuse what nothing here could see: live sessions, agents that run elsewhere, and a code executor."""
         invocation = callback_context.get_invocation_context()
         if invocation.live_request_queue is not None or (invocation.run_config and invocation.run_config.support_cfc):
             raise ConfigurationError("a live session shows its tools to nobody here; use run or run_async")
-        executor = agent.code_executor if isinstance(agent, LlmAgent) else None
+        if isinstance(agent, ManagedAgent) and not self._gate.allows(agent.name):
+            raise ConfigurationError(
+                f"the tools of the managed agent {agent.name!r} run elsewhere, where nobody can be asked; allow it by "
+                f"the rule {agent.name}: none"
+            )
+        if isinstance(agent, LlmAgent):
+            self._requests.note_tasks(agent)
+            self._check_code(agent)
+
+    def _check_code(self, agent: LlmAgent) -> None:
+        """Check that an agent does not run what its model writes: ADK calls nothing of ours for that."""
+        executor = agent.code_executor
         if executor is not None and not isinstance(executor, BuiltInCodeExecutor) and not self._gate.allows(_CODE):
             raise ConfigurationError(
                 f"the agent {agent.name!r} runs code that its model writes, and nobody can be asked about it; allow it "
@@ -105,7 +116,7 @@ class Approvals(BasePlugin):
         invocation = tool_context.get_invocation_context()
         if is_workflow_node(tool_context):
             require_last_plugin(invocation.plugin_manager, self)
-            return await self._tools.decide(tool, tool_args, tool_context)
+            return await self._tools.decide(tool, tool_args, tool_context, invocation)
         decide_last(invocation, tool_context, self._tools.decide)
         return None
 

@@ -105,12 +105,13 @@ class ToolGate:
             if told is not None:
                 response.response = {"result": add_feedback(_text_of(response.response), *told)}
 
-    async def decide(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> dict[str, Any] | None:
+    async def decide(
+        self, tool: BaseTool, args: dict[str, Any], context: ToolContext, invocation: InvocationContext
+    ) -> dict[str, Any] | None:
         """Decide about a call: return None, with its arguments in place, or what the model is told instead."""
         if type(tool) in {BaseTool, SetModelResponseTool}:  # there is no such tool; the last answer of the model
             return None
         check_tool(tool)
-        invocation = context.get_invocation_context()
         asked = identify(tool, args, context, invocation, self._gate)
         if isinstance(asked, Denied):
             return self._refuse(tool, asked)
@@ -179,10 +180,7 @@ class ToolGate:
         given = thaw(outcome.args)
         args.clear()
         args.update(given)
-        if marked:
-            asked.context.tool_confirmation = ToolConfirmation(confirmed=True)
-        elif own_confirmation(asked.context.session.events, asked.context.function_call_id):
-            asked.context.tool_confirmation = None  # it is no answer to what the tool itself may ask
+        _set_confirmation(asked.context, marked=marked)
         run = GuardedRun(self._gate, asked.call, outcome, marked_as=asked.tool.marked_as, messages=asked.messages)
         run.begin()
         check_start(asked.call.tool, args)
@@ -226,6 +224,14 @@ class ToolGate:
         _OPEN.set(opened.outer)
         if opened.is_suspended:
             await forget_suspended(opened.asked.call, self._gate.controller)
+
+
+def _set_confirmation(context: ToolContext, *, marked: bool) -> None:
+    """Set what ADK's gate, and the tool itself, take for the answer of a person."""
+    if marked:
+        context.tool_confirmation = ToolConfirmation(confirmed=True)
+    elif context.tool_confirmation is not None and own_confirmation(context.session.events, context.function_call_id):
+        context.tool_confirmation = None  # it is no answer to what the tool itself may ask
 
 
 def check_tool(tool: BaseTool) -> None:
