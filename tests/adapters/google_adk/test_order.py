@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from google.adk.agents import LlmAgent
+from google.adk.agents import Context, LlmAgent
+from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.plugins.logging_plugin import LoggingPlugin
 from google.adk.tools import BaseTool, ToolContext
 from tests.adapters.conformance.toolbox import NO, Toolbox
 from tests.adapters.google_adk.driver import LatePlugin, ScriptedModel, agent_of, new_folder
@@ -36,7 +38,8 @@ class Changes(BasePlugin):
         change(tool_args)
 
 
-async def test_a_callback_of_the_agent_changes_what_a_plugin_has_approved_in_adk() -> None:
+@pytest.mark.parametrize("where", ["callback", "plugin"])
+async def test_others_change_what_a_plugin_has_approved_in_adk(where: str) -> None:
     class Asks(BasePlugin):
         async def before_tool_callback(
             self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -45,28 +48,87 @@ async def test_a_callback_of_the_agent_changes_what_a_plugin_has_approved_in_adk
 
     approved: list[int] = []
     tools = Toolbox()
-    await go(running(new_folder(), PAY, [tools.pay()], Asks("asks"), before_tool_callback=to_9000))
+    plugins = [Asks("asks"), *([Changes("changes")] if where == "plugin" else [])]
+    callback = to_9000 if where == "callback" else None
+    await go(running(new_folder(), PAY, [tools.pay()], *plugins, before_tool_callback=callback))
     assert (approved, tools.amounts) == ([5], [9000])
 
 
-@pytest.mark.parametrize("where", ["callback", "callbacks", "before", "after"])
+@pytest.mark.parametrize("where", ["callback", "callbacks", "plugin"])
 async def test_what_others_make_of_a_call_is_what_people_are_asked_about(where: str) -> None:
     tools, (controller, asked) = Toolbox(), person()
-    plugins: list[BasePlugin] = [Approvals(controller)]
-    settings: dict[str, Any] = {}
-    if where in {"before", "after"}:
-        plugins.insert(where == "after", Changes("changes"))
-    else:
-        settings["before_tool_callback"] = to_9000 if where == "callback" else [to_9000]
-    await go(running(new_folder(), PAY, [tools.pay()], *plugins, **settings))
+    plugins = [Changes("changes")] if where == "plugin" else []
+    settings: dict[str, Any] = {
+        "callback": {"before_tool_callback": to_9000},
+        "callbacks": {"before_tool_callback": [to_9000]},
+    }
+    runner = running(new_folder(), PAY, [tools.pay()], *plugins, Approvals(controller), **settings.get(where, {}))
+    await go(runner)
     assert ([each.args["amount"] for each in asked], tools.amounts) == ([9000], [9000])
 
 
-async def test_what_is_put_behind_the_decision_ends_the_run() -> None:
+class Removes(BasePlugin):
+    """A plugin that takes the callbacks of an agent away."""
+
+    async def before_model_callback(self, *, callback_context: Context, llm_request: LlmRequest) -> None:
+        agent: Any = callback_context.get_invocation_context().agent
+        agent.before_model_callback = None
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> None:
+        agent: Any = tool_context.get_invocation_context().agent
+        agent.before_tool_callback = None
+
+
+@pytest.mark.parametrize("plugin", [Changes("late"), Removes("late"), LatePlugin(change), LoggingPlugin("late")])
+async def test_a_plugin_that_could_undo_the_decision_comes_before_approvals(plugin: BasePlugin) -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    with pytest.raises(RuntimeError, match="'late' comes after `Approvals`") as raised:
+        await go(running(new_folder(), PAY, [tools.pay()], Approvals(controller), plugin))
+    assert isinstance(raised.value.__cause__, ConfigurationError)
+    assert (tools.ran, asked) == ([], [])
+
+
+@pytest.mark.parametrize("plugin", [Removes("early"), LoggingPlugin("early"), LatePlugin(change)])
+async def test_a_plugin_before_approvals_undoes_nothing(plugin: BasePlugin) -> None:
+    tools, (controller, asked) = Toolbox(), person(NO)
+    await go(running(new_folder(), PAY, [tools.pay()], plugin, Approvals(controller)))
+    assert (tools.ran, len(asked)) == ([], 1)
+
+
+async def test_a_plugin_that_has_no_word_before_a_tool_may_come_later() -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    await go(running(new_folder(), PAY, [tools.pay()], Approvals(controller), BasePlugin("quiet")))
+    assert (tools.amounts, len(asked)) == ([5], 1)
+
+
+async def test_a_callback_of_the_agent_that_puts_another_one_behind_the_decision_ends_the_run() -> None:
+    def put(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:
+        agent: Any = tool_context.get_invocation_context().agent
+        agent.before_tool_callback.append(to_9000)
+
     tools, (controller, asked) = Toolbox(), person()
     with pytest.raises(ConfigurationError, match="is not that of `Approvals`"):
-        await go(running(new_folder(), PAY, [tools.pay()], Approvals(controller), LatePlugin(change)))
+        await go(running(new_folder(), PAY, [tools.pay()], Approvals(controller), before_tool_callback=put))
     assert (tools.ran, asked) == ([], [])
+
+
+async def test_a_tool_for_which_another_plugin_answers_is_audited_all_the_same() -> None:
+    class Answers(BasePlugin):
+        async def after_tool_callback(self, **_: Any) -> dict[str, Any]:
+            return {"result": "another one"}
+
+    steps: list[AuditEntry] = []
+    edit = ApprovalDecision(approved=True, note="well done")
+    controller = ApprovalController(approval_callback=lambda _: edit, hooks=[steps.append])
+    tools = Toolbox()
+    runner = running(new_folder(), PAY, [tools.pay()], Answers("answers"), Approvals(controller))
+    await go(runner)
+    await controller.flush()
+    assert [each.step for each in steps][-1] == "returned"
+    heard = await told(runner)
+    assert all(word in heard for word in ("another one", "well done"))
 
 
 async def test_an_agent_that_hides_its_callbacks_does_not_run() -> None:

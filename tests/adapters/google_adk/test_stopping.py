@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.openapi.models import APIKey
 from google.adk.apps import App, ResumabilityConfig
+from google.adk.auth import AuthConfig, AuthCredential, AuthCredentialTypes
 from google.adk.runners import Runner
 from google.adk.sessions import DatabaseSessionService, InMemorySessionService
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
@@ -44,6 +46,11 @@ from sayso.adapters.google_adk import Approvals, WebUser, resume_sync
 from sayso.errors import ConfigurationError
 
 ANN = WebUser("ann")
+KEY = AuthConfig(
+    auth_scheme=APIKey.model_validate({"in": "header", "name": "key"}),
+    raw_auth_credential=AuthCredential(auth_type=AuthCredentialTypes.API_KEY, api_key="secret"),
+    credential_key="key",
+)
 
 
 class Stopped:
@@ -318,3 +325,29 @@ async def test_a_tool_that_runs_long_is_asked_about_once_and_its_later_result_is
     message = types.Content(role="user", parts=[types.Part(function_response=later)])
     assert await go(running(folder, ["done"], [tool], Approvals(controller)), message) == "done"
     assert started == [5]
+
+
+async def test_a_tool_that_wants_a_credential_runs_once_more_with_it_and_nobody_is_asked_again() -> None:
+    seen: list[object] = []
+
+    def pay(amount: int, tool_context: ToolContext) -> str | None:
+        """Pay somebody."""
+        credential = tool_context.get_auth_response(KEY)
+        if credential is None:
+            tool_context.request_credential(KEY)
+            return None
+        seen.append(credential.api_key)
+        return "paid"
+
+    folder, (controller, asked) = new_folder(), person()
+    runner = running(folder, PAY, [pay], Approvals(controller))
+    await go(runner)
+    calls = [call for event in await events_of(runner) for call in event.get_function_calls()]
+    (wanted,) = [each for each in calls if each.name == "adk_request_credential"]
+    given = KEY.model_copy(update={"exchanged_auth_credential": KEY.raw_auth_credential}).model_dump(mode="json")
+    said = types.FunctionResponse(id=wanted.id, name=wanted.name, response=given)
+    message = types.Content(role="user", parts=[types.Part(function_response=said)])
+    copy = copy_of(folder)
+    for each in (folder, copy):
+        await go(running(each, PAY[1:], [pay], Approvals(controller)), message)
+    assert (seen, len(asked)) == (["secret"], 1)

@@ -5,8 +5,8 @@ try:
 except ImportError as error:
     raise ImportError("Google ADK is not installed; run `pip install sayso[google-adk]`") from error
 
+from sayso.adapters.google_adk.app_plugin import Approvals
 from sayso.adapters.google_adk.confirmations import resume, resume_sync
-from sayso.adapters.google_adk.plugin import Approvals
 from sayso.adapters.kit import WebUser
 
 del _adk

@@ -1,7 +1,8 @@
-"""The last word before a tool or a model: our callback behind all others of an agent, whatever order they are given in.
+"""The last word before a tool or a model: our callback behind all others.
 
-ADK calls the plugins first, in their order, and then the callbacks of the agent. A plugin alone could not see what the
-later ones make of a call. So it puts a callback of ours at the end of the agent's, each time before they are called.
+ADK calls the plugins first, in their order, and then the callbacks of the agent. A plugin alone could not see what
+those make of a call. So ours is the last plugin, and puts a callback behind those of the agent, each time before ADK
+calls them.
 
 Tests: tests/adapters/google_adk/test_order.py
 """
@@ -23,17 +24,18 @@ if TYPE_CHECKING:
 
     from google.adk.agents import Context, InvocationContext
     from google.adk.models.llm_request import LlmRequest
-    from google.adk.plugins.plugin_manager import PluginManager
     from google.adk.tools import BaseTool, ToolContext
 
     Decide = Callable[[BaseTool, dict[str, Any], ToolContext, InvocationContext], Awaitable[dict[str, Any] | None]]
     Shape = Callable[[LlmRequest], None]
 
-
 Field = Literal["before_tool_callback", "before_model_callback"]
 
 
-class _Turn(NamedTuple):
+_NO_WORD = (BasePlugin.before_tool_callback, BasePlugin.before_model_callback)
+
+
+class _LastWord(NamedTuple):
     """Whose callback has the last word in a context of ADK."""
 
     context: Context
@@ -41,43 +43,45 @@ class _Turn(NamedTuple):
     act: Any
 
 
-_TURN: ContextVar[_Turn | None] = ContextVar("sayso_adk_turn", default=None)
+_LAST_WORD: ContextVar[_LastWord | None] = ContextVar("sayso_adk_last_word", default=None)
 
 
-def decide_last(invocation: InvocationContext, context: ToolContext, decide: Decide) -> None:
+def decide_last(plugin: BasePlugin, invocation: InvocationContext, context: ToolContext, decide: Decide) -> None:
     """Let `decide` be the last callback before a tool of an agent.
 
     Raises:
-        ConfigurationError: it would not be, for it is no agent of ADK.
+        ConfigurationError: it would not be.
     """
+    require_last_plugin(plugin, invocation)
     _place_last(invocation.agent, "before_tool_callback", _before_tool)
-    _TURN.set(_Turn(context, invocation, decide))
+    _LAST_WORD.set(_LastWord(context, invocation, decide))
 
 
-def shape_last(invocation: InvocationContext, context: Context, shape: Shape) -> None:
+def shape_last(plugin: BasePlugin, invocation: InvocationContext, context: Context, shape: Shape) -> None:
     """Let `shape` be the last callback before the model of an agent.
 
     Raises:
-        ConfigurationError: it would not be, for it is no agent of ADK.
+        ConfigurationError: it would not be.
     """
+    require_last_plugin(plugin, invocation)
     _place_last(invocation.agent, "before_model_callback", _before_model)
-    _TURN.set(_Turn(context, invocation, shape))
+    _LAST_WORD.set(_LastWord(context, invocation, shape))
 
 
 async def _before_tool(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any] | None:
-    turn = _TURN.get()
-    if turn is None or turn.context is not tool_context:  # the agent runs in an app without `Approvals`
+    last = _LAST_WORD.get()
+    if last is None or last.context is not tool_context:  # the agent runs in an app without `Approvals`
         check_start(tool.name, args)
         return None
-    _require_last(turn.invocation.agent, "before_tool_callback", _before_tool)
-    return await cast("Decide", turn.act)(tool, args, tool_context, turn.invocation)
+    _require_last(last.invocation.agent, "before_tool_callback", _before_tool)
+    return await cast("Decide", last.act)(tool, args, tool_context, last.invocation)
 
 
 async def _before_model(callback_context: Context, llm_request: LlmRequest) -> None:
-    turn = _TURN.get()
-    if turn is not None and turn.context is callback_context:
-        _require_last(turn.invocation.agent, "before_model_callback", _before_model)
-        cast("Shape", turn.act)(llm_request)
+    last = _LAST_WORD.get()
+    if last is not None and last.context is callback_context:
+        _require_last(last.invocation.agent, "before_model_callback", _before_model)
+        cast("Shape", last.act)(llm_request)
 
 
 def _place_last(agent: object, field: Field, callback: Callable[..., Any]) -> None:
@@ -111,16 +115,16 @@ def _callbacks(agent: object, field: Field) -> list[Any]:
     return list(getattr(agent, f"canonical_{field}s"))
 
 
-def require_last_plugin(plugins: PluginManager, plugin: BasePlugin) -> None:
-    """Check that no plugin has a word before a tool after ours, where no callback of an agent follows.
+def require_last_plugin(plugin: BasePlugin, invocation: InvocationContext) -> None:
+    """Check that no plugin after ours has a word before a tool or a model, with which it could undo ours.
 
     Raises:
         ConfigurationError: one has.
     """
-    later = plugins.plugins[plugins.plugins.index(plugin) + 1 :]
-    for each in later:
-        if type(each).before_tool_callback is not BasePlugin.before_tool_callback:
+    plugins = invocation.plugin_manager.plugins
+    for each in plugins[plugins.index(plugin) + 1 :]:
+        kind = type(each)
+        if (kind.before_tool_callback, kind.before_model_callback) != _NO_WORD:
             raise ConfigurationError(
-                f"the plugin {each.name!r} comes after `Approvals`, and could change what a workflow's tool runs with; "
-                "put `Approvals` last"
+                f"the plugin {each.name!r} comes after `Approvals`, and could change what runs; put `Approvals` last"
             )

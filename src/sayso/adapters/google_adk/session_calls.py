@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -68,7 +68,12 @@ def is_workflow_node(context: ToolContext) -> bool:
 
 def session_of(session: Session) -> str:
     """Return the id of ADK's session: its own one is chosen by the host, and is one user's in one app."""
-    return "/".join(quote(each, safe="") for each in (session.app_name, session.user_id, session.id))
+    return _joined(session.app_name, session.user_id, session.id)
+
+
+@lru_cache(maxsize=1_000)
+def _joined(*parts: str) -> str:
+    return "/".join(quote(each, safe="") for each in parts)
 
 
 def event_of(events: Sequence[Event], call_id: str | None) -> Event | None:

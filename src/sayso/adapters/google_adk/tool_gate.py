@@ -94,14 +94,18 @@ class ToolGate:
         if begun is not None and begun() is not invocation:
             del self._said[invocation.invocation_id]
 
-    def note_event(self, event: Event) -> None:
+    async def note_event(self, event: Event) -> None:
         """Note the calls of a response of a model, and tell the model what a person has changed of a call."""
         if event.partial or event.author == "user":
             return
         for call in event.get_function_calls():
             _note(self._new, (event.id, call.id or ""), None)
         for response in event.get_function_responses():
-            told = self._feedback.pop((event.invocation_id, response.id or ""), None)
+            key = (event.invocation_id, response.id or "")
+            # Another plugin has answered for the tool, and ADK has told ours nothing of its end.
+            for context in [each for each in self._open if (each.invocation_id, each.function_call_id) == key]:
+                await self.returned(context, response.response)
+            told = self._feedback.pop(key, None)
             if told is not None:
                 response.response = {"result": add_feedback(_text_of(response.response), *told)}
 
@@ -204,7 +208,9 @@ class ToolGate:
             return
         asked, outcome = opened.asked, opened.run.outcome
         await self._close(opened)
-        if context.function_call_id in context.actions.requested_tool_confirmations:  # the tool itself asks
+        actions = context.actions
+        if context.function_call_id in {*actions.requested_tool_confirmations, *actions.requested_auth_configs}:
+            # The tool itself asks for something, and ADK calls it again with the answer.
             await suspend(opened.run, asked.call, self._gate.controller)
             return
         opened.run.returned(result)

@@ -107,7 +107,7 @@ class Approvals(BasePlugin):
 
     async def before_model_callback(self, *, callback_context: Context, **_: object) -> None:
         """See to it that requests are shaped after all other callbacks."""
-        shape_last(callback_context.get_invocation_context(), callback_context, self._requests.shape)
+        shape_last(self, callback_context.get_invocation_context(), callback_context, self._requests.shape)
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -115,9 +115,9 @@ class Approvals(BasePlugin):
         """See to it that a call is decided about after all other callbacks."""
         invocation = tool_context.get_invocation_context()
         if is_workflow_node(tool_context):
-            require_last_plugin(invocation.plugin_manager, self)
+            require_last_plugin(self, invocation)
             return await self._tools.decide(tool, tool_args, tool_context, invocation)
-        decide_last(invocation, tool_context, self._tools.decide)
+        decide_last(self, invocation, tool_context, self._tools.decide)
         return None
 
     async def after_tool_callback(self, *, tool_context: ToolContext, result: dict[str, Any], **_: object) -> None:
@@ -131,4 +131,4 @@ class Approvals(BasePlugin):
     async def on_event_callback(self, *, event: Event, **_: object) -> None:
         """Note the calls of a model, and tell it what a person has changed."""
         self._requests.check_event(event)
-        self._tools.note_event(event)
+        await self._tools.note_event(event)
