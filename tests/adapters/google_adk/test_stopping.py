@@ -26,6 +26,7 @@ from tests.adapters.google_adk.driver import (
     content,
     events_of,
     new_folder,
+    yes_to_all,
 )
 from tests.adapters.google_adk.people import (
     NO_TO_ALL,
@@ -39,7 +40,7 @@ from tests.adapters.google_adk.people import (
     running,
     told,
 )
-from tests.adapters.google_adk.test_holes import copy_of
+from tests.adapters.google_adk.test_holes import TO_BOB, copy_of
 
 from sayso import ApprovalController, ApprovalPending, Policy
 from sayso.adapters.google_adk import Approvals, WebUser, resume_sync
@@ -66,6 +67,10 @@ class Stopped:
     def runner(self, responses: list[Response]) -> Runner:
         """Return a runner of the session, built anew."""
         return running(self._folder, responses, [self.tools.pay()], Approvals(self.controller, **self._settings))
+
+    def change(self, before: str, after: str) -> None:
+        """Change the stored session, and forget what is known in this process."""
+        self._folder = copy_of(self._folder, before, after)
 
     async def stop(self) -> Runner:
         """Run until it stops; return the runner."""
@@ -178,6 +183,34 @@ async def test_an_earlier_answer_is_not_taken_for_that_of_the_next_person() -> N
             pass
     assert tools.ran == []
     await confirm(runner)
+    assert tools.amounts == [5]
+
+
+async def test_an_answer_counts_for_no_other_call_than_the_one_that_was_shown() -> None:
+    stopped = Stopped(TO_BOB, answered_by=lambda _: ANN)
+    await stopped.stop()
+    (request,) = await stopped.controller.pending()
+    stopped.change('"bob"', '"eve"')  # of the call, and of the confirmation
+    await stopped.confirm()
+    row = await stopped.controller.store.get(request.id)
+    assert (stopped.tools.ran, row and row.decision) == ([], None)
+
+
+async def test_an_answer_in_a_copy_of_the_session_counts_for_no_question_of_another() -> None:
+    tools, controller, service = Toolbox(), ApprovalController(mode="defer"), InMemorySessionService()
+    plugin = Approvals(controller, answered_by=lambda _: ANN)
+    app = App(name=APP, root_agent=agent_of(ScriptedModel(PAY), [tools.pay()]), plugins=[plugin])
+    runner = Runner(app=app, session_service=service, auto_create_session=True)
+    await go(runner)
+    said = await yes_to_all(runner)
+    copy = await service.create_session(app_name=APP, user_id=USER, session_id="2")
+    for event in await events_of(runner):
+        await service.append_event(copy, event)
+    with pytest.raises(ApprovalPending):
+        async for _ in runner.run_async(user_id=USER, session_id="2", new_message=said):
+            pass
+    assert tools.ran == []
+    await go(runner, said)
     assert tools.amounts == [5]
 
 

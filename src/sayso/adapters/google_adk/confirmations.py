@@ -6,7 +6,7 @@ Tests: tests/adapters/google_adk/test_stopping.py
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from google.adk.flows.llm_flows.functions import REQUEST_CONFIRMATION_FUNCTION_CALL_NAME as CONFIRM
 from google.genai import types
@@ -47,10 +47,18 @@ def confirmation_payload(request: ApprovalRequest) -> dict[str, Any]:
     }
 
 
-def own_confirmation(events: Sequence[Event], call_id: str | None) -> str | None:
-    """Return the id of the newest confirmation of a call, or None if its tool has asked for that one."""
+class OwnConfirmation(NamedTuple):
+    """A confirmation that was asked for here: its id, and that of the request."""
+
+    id: str
+    request: str
+
+
+def own_confirmation(events: Sequence[Event], call_id: str | None) -> OwnConfirmation | None:
+    """Return the newest confirmation of a call, or None if its tool has asked for that one."""
     found = [each for _, each in _confirmations(events) if _original_id(each) == call_id]
-    return found[-1].id if found and _request_of(found[-1]) is not None else None
+    request = _request_of(found[-1]) if found else None
+    return OwnConfirmation(found[-1].id or "", request) if request is not None else None
 
 
 def answered_ids(message: types.Content) -> set[str]:

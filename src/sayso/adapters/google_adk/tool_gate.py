@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from google.adk.tools import ToolContext
     from google.genai import types
 
-    from sayso.core.model import ApprovalRequest
+    from sayso.core.model import ApprovalRequest, ToolCall
     from sayso.policy.policy import ToolRules
 
 _MOST = 1_000  # of what is noted of calls that are made, and never run
@@ -54,17 +54,13 @@ _MOST = 1_000  # of what is noted of calls that are made, and never run
 
 @dataclass
 class OpenCall:
-    """A call whose tool runs."""
+    """A call whose tool runs; it holds nothing of ADK's context, by which it is found."""
 
-    asked: SessionCall
+    call: ToolCall
+    session: str  # of ADK
     run: GuardedRun
     outer: OpenCall | None
     is_suspended: bool = False
-
-    @property
-    def session(self) -> str:
-        """ADK's session in which it runs."""
-        return session_of(self.asked.context.session)
 
 
 _OPEN: ContextVar[OpenCall | None] = ContextVar("sayso_adk_open", default=None)
@@ -119,7 +115,7 @@ class ToolGate:
         asked = identify(tool, args, context, invocation, self._gate)
         if isinstance(asked, Denied):
             return self._refuse(tool, asked)
-        marked = bool(await tool.check_require_confirmation(dict(args), context))
+        marked = bool(await tool.check_require_confirmation(thaw(asked.call.args), context))
         rules = asked.tool.rules_for(marked=marked)
         with running.messages_from(asked.messages):
             outcome = await self._outcome(asked, rules, inline=not _can_stop(context, invocation))
@@ -146,7 +142,7 @@ class ToolGate:
         if inline or self._gate.controller.mode != "defer":
             return await adapter.settle(call, tightened, asked=before, inline=inline)
         outcome = await adapter.review(call, tightened, asked=before)
-        if isinstance(outcome, Pending) and asked.context.tool_confirmation is not None and known is not None:
+        if isinstance(outcome, Pending) and asked.context.tool_confirmation is not None:
             await self._answer(outcome.request, asked.context)
             outcome = await adapter.review(call, tightened, asked=True)
             if isinstance(outcome, Pending):  # another pause of the same call would be the end of it for ADK
@@ -167,7 +163,8 @@ class ToolGate:
         Only what this very run was started with counts: an earlier answer was perhaps another person's.
         """
         _, said = self._said.get(context.invocation_id, (None, set[str]()))
-        if self._answered_by is None or own_confirmation(context.session.events, context.function_call_id) not in said:
+        shown = own_confirmation(context.session.events, context.function_call_id)
+        if self._answered_by is None or shown is None or shown.id not in said or shown.request != request.id:
             return
         user = self._answered_by(context)
         decision = None if context.tool_confirmation is None else to_decision(context.tool_confirmation, request)
@@ -188,7 +185,7 @@ class ToolGate:
         run = GuardedRun(self._gate, asked.call, outcome, marked_as=asked.tool.marked_as, messages=asked.messages)
         run.begin()
         check_start(asked.call.tool, args)
-        opened = OpenCall(asked, run, _OPEN.get())
+        opened = OpenCall(asked.call, session_of(asked.context.session), run, _OPEN.get())
         self._open[asked.context] = opened
         _OPEN.set(opened)
 
@@ -198,7 +195,7 @@ class ToolGate:
         while opened is not None:
             if not opened.is_suspended:
                 opened.is_suspended = True
-                await suspend(opened.run, opened.asked.call, self._gate.controller)
+                await suspend(opened.run, opened.call, self._gate.controller)
             opened = opened.outer
 
     async def returned(self, context: ToolContext, result: object) -> None:
@@ -206,17 +203,17 @@ class ToolGate:
         opened = self._open.pop(context, None)
         if opened is None:
             return
-        asked, outcome = opened.asked, opened.run.outcome
         await self._close(opened)
         actions = context.actions
         if context.function_call_id in {*actions.requested_tool_confirmations, *actions.requested_auth_configs}:
             # The tool itself asks for something, and ADK calls it again with the answer.
-            await suspend(opened.run, asked.call, self._gate.controller)
+            await suspend(opened.run, opened.call, self._gate.controller)
             return
         opened.run.returned(result)
+        outcome = opened.run.outcome
         if has_feedback(outcome):
             key = (context.invocation_id, context.function_call_id or "")
-            _note(self._feedback, key, (outcome, call_text(asked.call.tool, outcome.args)))
+            _note(self._feedback, key, (outcome, call_text(opened.call.tool, outcome.args)))
 
     async def raised(self, context: ToolContext, error: BaseException) -> None:
         """Note that a tool has failed."""
@@ -229,7 +226,7 @@ class ToolGate:
         """Take a call that has ended out of the calls around others; one that ends does not go on later."""
         _OPEN.set(opened.outer)
         if opened.is_suspended:
-            await forget_suspended(opened.asked.call, self._gate.controller)
+            await forget_suspended(opened.call, self._gate.controller)
 
 
 def _set_confirmation(context: ToolContext, *, marked: bool) -> None:
