@@ -93,7 +93,7 @@ def _place_last(agent: object, field: Field, callback: Callable[..., Any]) -> No
     known = _callbacks(agent, field)
     if not known or known[-1] is not callback:
         setattr(agent, field, [*(each for each in known if each is not callback), callback])
-    _require_last(agent, field, callback)
+        _require_last(agent, field, callback)
 
 
 def _require_last(agent: object, field: Field, callback: Callable[..., Any]) -> None:

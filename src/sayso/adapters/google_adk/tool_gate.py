@@ -178,13 +178,12 @@ class ToolGate:
 
     def _begin(self, asked: SessionCall, outcome: Approved, args: dict[str, Any], *, marked: bool) -> None:
         """Begin the run of a call: what ADK calls next is the tool."""
-        given = thaw(outcome.args)
         args.clear()
-        args.update(given)
+        args.update(thaw(outcome.args))
         _set_confirmation(asked.context, marked=marked)
         run = GuardedRun(self._gate, asked.call, outcome, marked_as=asked.tool.marked_as, messages=asked.messages)
         run.begin()
-        check_start(asked.call.tool, args)
+        check_start(asked.call.tool, None)  # these arguments: it has started, and a tool inside it of that name has not
         opened = OpenCall(asked.call, session_of(asked.context.session), run, _OPEN.get())
         self._open[asked.context] = opened
         _OPEN.set(opened)
