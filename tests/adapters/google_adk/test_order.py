@@ -12,7 +12,7 @@ from google.adk.plugins.logging_plugin import LoggingPlugin
 from google.adk.tools import BaseTool, ToolContext
 from tests.adapters.conformance.toolbox import NO, Toolbox
 from tests.adapters.google_adk.driver import LatePlugin, ScriptedModel, agent_of, new_folder
-from tests.adapters.google_adk.people import PAY, go, person, runner_for, running, told
+from tests.adapters.google_adk.people import PAY, answer, go, person, resumed, runner_for, running, told
 
 from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.adapters.google_adk import Approvals
@@ -88,6 +88,15 @@ async def test_a_plugin_that_could_undo_the_decision_comes_before_approvals(plug
         await go(running(new_folder(), PAY, [tools.pay()], Approvals(controller), plugin))
     assert isinstance(raised.value.__cause__, ConfigurationError)
     assert (tools.ran, asked) == ([], [])
+
+
+async def test_a_plugin_that_could_undo_the_decision_does_not_come_later_when_a_run_goes_on() -> None:
+    tools, controller, folder = Toolbox(), ApprovalController(mode="defer"), new_folder()
+    await go(running(folder, PAY, [tools.pay()], Approvals(controller)))
+    await answer(controller, NO)
+    with pytest.raises(RuntimeError, match="'late' comes after `Approvals`"):
+        await resumed(running(folder, PAY[1:], [tools.pay()], Approvals(controller), Removes("late")), controller)
+    assert tools.ran == []
 
 
 @pytest.mark.parametrize("plugin", [Removes("early"), LoggingPlugin("early"), LatePlugin(change)])
