@@ -169,18 +169,20 @@ async def test_a_plugin_that_could_change_the_arguments_of_a_node_comes_before_a
 
 
 @pytest.mark.filterwarnings("ignore:SequentialAgent is deprecated:DeprecationWarning")
-async def test_an_agent_that_a_tool_runs_without_plugins_is_stopped_where_one_can_see_it() -> None:
-    tools, (controller, asked) = Toolbox(), person(policy=Policy({"helper": "none"}))
+@pytest.mark.parametrize("name", ["helper", "pay"])
+async def test_an_agent_that_a_tool_runs_without_plugins_is_stopped_where_one_can_see_it(name: str) -> None:
+    tools, (controller, asked) = Toolbox(), person(policy=Policy({name: "none"}))
     clerk = agent_of(ScriptedModel([*PAY, *PAY]), [tools.pay()], name="clerk")
     allowing = Approvals(Policy(default="none"))
     await go(runner_for(SequentialAgent(name="row", sub_agents=[clerk]), new_folder(), allowing))
 
-    async def helper() -> str:
+    async def helper(amount: int) -> str:
         """Run another agent."""
         return await go(runner_for(clerk, new_folder()))
 
-    script: list[Response] = [[Call("helper", {}, "o1")], "done"]
-    with pytest.raises(Exception, match="without having passed"):
+    helper.__name__ = name  # also that of the tool inside it
+    script: list[Response] = [[Call(name, {"amount": 5}, "o1")], "done"]
+    with pytest.raises(Exception, match="without having passed|a second time"):
         await go(running(new_folder(), script, [helper], Approvals(controller)))
     assert (tools.amounts, asked) == ([5], [])
 
