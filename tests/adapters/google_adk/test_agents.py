@@ -13,8 +13,9 @@ from google.adk.agents.run_config import ToolThreadPoolConfig
 from google.adk.apps import App
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
-from google.adk.tools import AgentTool, FunctionTool, ToolContext
+from google.adk.tools import AgentTool, FunctionTool, ToolContext, request_input
 from google.adk.workflow import START, Workflow
+from google.genai import types
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import NO, YES, Desk, Toolbox
 from tests.adapters.google_adk.driver import (
@@ -182,7 +183,7 @@ async def test_an_agent_that_a_tool_runs_without_plugins_is_stopped_where_one_ca
 
     helper.__name__ = name  # also that of the tool inside it
     script: list[Response] = [[Call(name, {"amount": 5}, "o1")], "done"]
-    with pytest.raises(Exception, match="without having passed|a second time"):
+    with pytest.raises(Exception, match=r"without having passed|a second time"):
         await go(running(new_folder(), script, [helper], Approvals(controller)))
     assert (tools.amounts, asked) == ([5], [])
 
@@ -299,3 +300,19 @@ async def test_a_tool_that_runs_an_agent_in_its_session_goes_on_with_it_unless_i
         assert await resumed(runner(["done"], ["done"]), controller) == "done"
         assert tools.amounts == [5]
     assert ("the clerk is done" in await told(stopped)) is not gives_up
+
+
+async def test_an_agent_that_stops_for_a_question_of_adk_s_own_goes_on_and_nobody_is_asked_again() -> None:
+    folder, (controller, asked) = new_folder(), person(policy=Policy({"helper": "required"}, default="none"))
+
+    def runner(outer: list[Response], inner: list[Response]) -> Runner:
+        helper = agent_of(ScriptedModel(inner), [request_input], name="helper", mode="single_turn")
+        return running(folder, outer, [helper], Approvals(controller), name="boss")
+
+    await go(runner(NESTED[:1], [[Call("adk_request_input", {"message": "Which account?"}, "i1")]]))
+    said = types.FunctionResponse(id="i1", name="adk_request_input", response={"result": "savings"})
+    going_on = runner(NESTED[1:], ["from the savings"])
+    message = types.Content(role="user", parts=[types.Part(function_response=said)])
+    assert await go(going_on, message) == "outer done"
+    assert "from the savings" in await told(going_on)
+    assert len(asked) == 1

@@ -120,9 +120,11 @@ class Approvals(BasePlugin):
         decide_last(self, invocation, tool_context, self._tools.decide)
         return None
 
-    async def after_tool_callback(self, *, tool_context: ToolContext, result: dict[str, Any], **_: object) -> None:
+    async def after_tool_callback(
+        self, *, tool: BaseTool, tool_context: ToolContext, result: dict[str, Any], **_: object
+    ) -> None:
         """Note that a tool has returned."""
-        await self._tools.returned(tool_context, result)
+        await self._tools.returned(tool_context, result, comes_later=tool.is_long_running and not result)
 
     async def on_tool_error_callback(self, *, tool_context: ToolContext, error: BaseException, **_: object) -> None:
         """Note that a tool has failed, or was cancelled."""

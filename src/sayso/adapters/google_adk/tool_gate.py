@@ -197,8 +197,8 @@ class ToolGate:
                 await suspend(opened.run, opened.call, self._gate.controller)
             opened = opened.outer
 
-    async def returned(self, context: ToolContext, result: object) -> None:
-        """Note that a tool has returned."""
+    async def returned(self, context: ToolContext, result: object, *, comes_later: bool = False) -> None:
+        """Note that a tool has returned, perhaps without its result, for which ADK then stops the run."""
         opened = self._open.pop(context, None)
         if opened is None:
             return
@@ -207,7 +207,10 @@ class ToolGate:
         if context.function_call_id in {*actions.requested_tool_confirmations, *actions.requested_auth_configs}:
             # The tool itself asks for something, and ADK calls it again with the answer.
             await suspend(opened.run, opened.call, self._gate.controller)
+            await self._suspend_outer()
             return
+        if comes_later:
+            await self._suspend_outer()
         opened.run.returned(result)
         outcome = opened.run.outcome
         if has_feedback(outcome):
