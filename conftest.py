@@ -47,6 +47,7 @@ MAIN = sys.modules["__main__"]  # in whose place Streamlit leaves the last app; 
 FRAMEWORKS = (
     ("agent-framework", "agent_framework", "agent_framework"),
     ("crewai", "crewai", "crewai"),
+    ("google-adk", "google_adk", "google.adk.agents"),
     ("langchain", "langchain", "langchain.agents"),
     ("strands", "strands", "strands"),
 )

@@ -352,6 +352,7 @@ FRAMEWORKS = {
         Framework("strands", "strands", oldest=("strands-agents==1.59.0",)),
         Framework("crewai", "crewai", oldest=("crewai==1.15.10",)),
         Framework("claude-agent", "claude_agent", oldest=("claude-agent-sdk==0.2.177",)),
+        Framework("google-adk", "google_adk", needs=("google-adk[db,mcp]",), oldest=("google-adk==2.13.0",)),
     )
 }
 

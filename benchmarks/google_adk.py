@@ -17,15 +17,16 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools import FunctionTool
 from google.genai import types
-from sayso.adapters.google_adk import Approvals
 
 from benchmarks import report
 from benchmarks.agent_runs import CALLS, Run, compare_runs, write_file
 from benchmarks.rows import Row
 from benchmarks.timing import Effort
 from sayso import ApprovalController, Policy
+from sayso.adapters.google_adk import Approvals
 
 TOOL = "write_file"
+USAGE = types.GenerateContentResponseUsageMetadata(prompt_token_count=1, candidates_token_count=1)
 GO = types.Content(role="user", parts=[types.Part.from_text(text="go")])
 
 
@@ -38,7 +39,7 @@ class Script(BaseLlm):
         number = next(self.turns)
         call = types.FunctionCall(name=TOOL, args={"path": "a.txt"}, id=f"c{number}")
         part = types.Part.from_text(text="done") if number == CALLS else types.Part(function_call=call)
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+        yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=USAGE)
 
 
 def runs_of(*plugins: BasePlugin, **marks: Any) -> Run:  # noqa: ANN401 - ADK's settings

@@ -398,7 +398,7 @@ def test_sub_packages_export_nothing() -> None:
     # What the design names, too long for one module.
     adapters = (
         f"adapters/{name}"
-        for name in ("adalflow", "agent_framework", "claude_agent", "crewai", "kit", "langchain", "pydantic_ai", "strands")
+        for name in ("adalflow", "agent_framework", "claude_agent", "crewai", "google_adk", "kit", "langchain", "pydantic_ai", "strands")
     )
     names = (*adapters, "channels/terminal", "testing")
     doors = {SOURCE / name / "__init__.py" for name in (*names, "stores/sqlite", "stores/postgres", "stores/remote")}

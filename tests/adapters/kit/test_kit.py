@@ -25,6 +25,7 @@ from sayso.adapters.kit import (
     check_start,
     content_id,
     fill_defaults,
+    forget_suspended,
     give_answer,
     has_feedback,
     is_suspended,
@@ -264,6 +265,18 @@ async def test_a_call_that_stopped_inside_its_tool_resumes_for_one_caller() -> N
     again = [await resume_suspended(call, ToolRules(), gate) for _ in range(2)]
     assert [isinstance(each, Approved) for each in again] == [True, False]
     assert not await is_suspended(request, call, controller)
+
+
+async def test_a_call_that_came_to_its_end_though_it_had_stopped_does_not_resume() -> None:
+    controller = ApprovalController(approval_callback=lambda _: ApprovalDecision(approved=True, who="ann"))
+    gate, call = Gate(controller), build_call("ask_helper", {"prompt": "pay"}, call_id="c1", run="r")
+    outcome = await gate.decide(call)
+    assert isinstance(outcome, Approved)
+    with GuardedRun(gate, call, outcome) as run:
+        await suspend(run, call, controller)
+    await forget_suspended(call, controller)
+    assert not await is_suspended(await controller.adapter.find_request(call), call, controller)
+    assert isinstance(await resume_suspended(call, ToolRules(), gate), Denied)
 
 
 async def test_a_call_that_needed_nobody_leaves_no_mark_when_it_stops() -> None:

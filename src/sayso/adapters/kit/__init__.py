@@ -17,7 +17,7 @@ from sayso.adapters.kit.pauses import HeldPause, Pause, park, require_answers, r
 from sayso.adapters.kit.repeated_calls import RepeatedCalls
 from sayso.adapters.kit.schema_rules import description_details, marked_tool, rules_from_schema
 from sayso.adapters.kit.started_calls import StartedCalls
-from sayso.adapters.kit.suspended_calls import is_suspended, resume_suspended, suspend
+from sayso.adapters.kit.suspended_calls import forget_suspended, is_suspended, resume_suspended, suspend
 from sayso.adapters.kit.tool_calls import build_call, content_id, fill_defaults, schema_hash
 from sayso.adapters.kit.web_answers import WebUser, give_answer
 
@@ -43,6 +43,7 @@ __all__ = [
     "description_details",
     "edited_call",
     "fill_defaults",
+    "forget_suspended",
     "give_answer",
     "has_feedback",
     "is_suspended",

@@ -28,6 +28,11 @@ async def suspend(run: GuardedRun, call: ToolCall, controller: ApprovalControlle
         await controller.store.park(_mark(call, controller), _MARK)
 
 
+async def forget_suspended(call: ToolCall, controller: ApprovalController) -> None:
+    """Forget that a call had stopped: it came to its end all the same, and does not resume."""
+    await controller.store.unpark(_mark(call, controller))
+
+
 async def is_suspended(request: ApprovalRequest | None, call: ToolCall, controller: ApprovalController) -> bool:
     """Whether the call of this request, whose approval is used, stopped inside its tool and has not resumed yet."""
     if request is None or request.status != "used":
