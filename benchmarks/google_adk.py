@@ -42,6 +42,22 @@ class Script(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=USAGE)
 
 
+class EmptyHooks(BasePlugin):
+    """The callbacks that `Approvals` has for each step, doing nothing."""
+
+    async def before_model_callback(self, **_: object) -> None:
+        pass
+
+    async def before_tool_callback(self, **_: object) -> None:
+        pass
+
+    async def after_tool_callback(self, **_: object) -> None:
+        pass
+
+    async def on_event_callback(self, **_: object) -> None:
+        pass
+
+
 def runs_of(*plugins: BasePlugin, **marks: Any) -> Run:  # noqa: ANN401 - ADK's settings
     model = Script(model="scripted", turns=itertools.cycle(range(CALLS + 1)))
     tool: Any = FunctionTool(write_file, **marks)
@@ -66,6 +82,7 @@ async def run_of_calls(effort: Effort) -> list[Row]:
             effort,
             ungated=runs_of(),
             ours=runs_of(Approvals(controller)),
+            empty=runs_of(EmptyHooks("empty")),
             theirs=runs_of(require_confirmation=lambda path: False),  # noqa: ARG005 - ADK's predicate
             peer="require_confirmation",
         )
