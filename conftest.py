@@ -47,6 +47,7 @@ MAIN = sys.modules["__main__"]  # in whose place Streamlit leaves the last app; 
 FRAMEWORKS = (
     ("crewai", "crewai", "crewai"),
     ("langchain", "langchain", "langchain.agents"),
+    ("openai-agents", "openai_agents", "agents"),
     ("strands", "strands", "strands"),
 )
 
