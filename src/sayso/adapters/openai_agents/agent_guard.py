@@ -5,8 +5,6 @@ Tests: tests/adapters/openai_agents/test_conformance.py
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, Unpack, cast
@@ -14,13 +12,14 @@ from typing import Any, ClassVar, Unpack, cast
 from agents import Agent, FunctionTool, Handoff, RunContextWrapper, Tool
 
 from sayso.adapters.kit import ControllerSettings, Gate, OnDenied, WebUser, build_controller, check_on_denied
+from sayso.adapters.openai_agents.run_checks import GuardedMark, check_runs
 from sayso.adapters.openai_agents.tool_guard import FunctionGuard, can_stop
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ConfigurationError
 from sayso.policy.policy import Policy
 
 
-class GuardedAgent(Agent[Any]):
+class GuardedAgent(GuardedMark, Agent[Any]):
     """An agent whose tools are behind a controller, and whose handoffs lead to such agents only."""
 
     _approvals: ClassVar[Approvals]
@@ -72,6 +71,7 @@ class Approvals:
 
     def guard(self, agent: Agent[Any]) -> Agent[Any]:
         """Return the agent with its tools, and those of the agents that it hands off to, behind the controller."""
+        check_runs()
         if isinstance(agent, GuardedAgent):
             return agent
         known = self._agents.get(id(agent))
@@ -80,10 +80,9 @@ class Approvals:
         return known
 
     def _guarded(self, agent: Agent[Any]) -> GuardedAgent:
-        guarded: Any = copy.copy(agent)
-        guarded.__class__ = self._class_of(type(agent))
-        guarded.handoffs = list(agent.handoffs)
-        object.__setattr__(guarded, "_sayso_original", agent)  # held, so that its id is not reused
+        kind = self._class_of(type(agent))
+        guarded: Any = kind.__new__(kind)
+        vars(guarded).update(vars(agent), handoffs=list(agent.handoffs), _sayso_original=agent)  # which keeps its id
         return guarded
 
     def _class_of(self, base: type) -> type[GuardedAgent]:

@@ -107,6 +107,8 @@ class FunctionGuard:
 
     async def invoke(self, context: ToolContext[Any], arguments: str) -> Any:  # noqa: ANN401 - what a tool returns
         """Decide about a call, and run it if it is approved."""
+        if arguments != context.tool_arguments:  # which are those of the model; a guardrail runs between
+            return self._denied(Denied(cause="changed", reason="its arguments were changed after the model's call"))
         found = await self._identify(context, arguments, context.tool_call_id)
         if isinstance(found, Denied):
             return self._denied(found)
