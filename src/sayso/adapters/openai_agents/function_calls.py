@@ -62,11 +62,21 @@ async def identify(
     own = marked_tool(function)
     return FunctionCall(
         call=call,
-        rules=rules_from_schema(schema, description=tool.description, function=function, marked=marked),
+        rules=rules_from_schema(_editable(schema), description=tool.description, function=function, marked=marked),
         run=run,
         marked_as=None if own is None else own.name,
         messages=partial(_said_before, context, running.prompt_role()),
     )
+
+
+def _editable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema that a person's edit has to fit: what has a default may be left out.
+
+    The strict schemas of OpenAI require everything, though the tool does not.
+    """
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    required = [each for each in schema.get("required", ()) if "default" not in properties.get(each, {})]
+    return {**schema, "required": required}
 
 
 async def _is_marked(tool: FunctionTool, context: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> bool:

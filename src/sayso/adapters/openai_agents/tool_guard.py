@@ -183,9 +183,9 @@ class FunctionGuard:
 
 def can_stop(gate: Gate) -> bool:
     """Whether a run that asks here stops: its controller defers, and the interruption reaches the application."""
-    around = _AROUND.get()
-    reaches = running.current_call() is None or (around is not None and around.stops)
-    return reaches and gate.controller.mode == "defer"
+    current, around = running.current_call(), _AROUND.get()
+    is_inside = current is not None and current.call is not None
+    return gate.controller.mode == "defer" and (not is_inside or (around is not None and around.stops))
 
 
 def is_agent_tool(tool: FunctionTool) -> bool:
