@@ -5,15 +5,20 @@ Tests: tests/adapters/openai_agents/test_conformance.py
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, Unpack, cast
 
-from agents import Agent, FunctionTool, Handoff, RunContextWrapper, Tool
+from agents import Agent, Handoff, RunContextWrapper, Tool
 
 from sayso.adapters.kit import ControllerSettings, Gate, OnDenied, WebUser, build_controller, check_on_denied
+from sayso.adapters.openai_agents.call_guard import GuardTerms
+from sayso.adapters.openai_agents.guarded_copies import GuardedCopies
+from sayso.adapters.openai_agents.host_answers import HostAnswers
+from sayso.adapters.openai_agents.other_tools import guarded_copies
+from sayso.adapters.openai_agents.provider_tools import ProviderTools, name_of
 from sayso.adapters.openai_agents.run_checks import GuardedMark, check_runs
-from sayso.adapters.openai_agents.tool_guard import FunctionGuard, can_stop
 from sayso.engine.controller import ApprovalController
 from sayso.errors import ConfigurationError
 from sayso.policy.policy import Policy
@@ -26,7 +31,7 @@ class GuardedAgent(GuardedMark, Agent[Any]):
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
         """Return guarded copies of the tools that the agent may call."""
-        return self._approvals.guard_tools(self, await super().get_all_tools(run_context))
+        return await self._approvals.guard_tools(self, run_context, await super().get_all_tools(run_context))
 
 
 class Approvals:
@@ -55,14 +60,12 @@ class Approvals:
                 a run is resumed with, from the run's context. Left out, or None: what a state says counts for nothing.
             **settings: those of `ApprovalController`.
         """
-        if answered_by is not None and not callable(answered_by):
-            raise ConfigurationError(f"answered_by is {answered_by!r}; pass a function of the run's context")
         self._gate = Gate(build_controller(controller, settings))
-        self._on_denied = check_on_denied(on_denied)
-        self._answered_by = answered_by
+        self._terms = GuardTerms(self._gate, check_on_denied(on_denied), HostAnswers(self._gate, answered_by))
+        self._provider_tools = ProviderTools(self._gate)
         self._agents: weakref.WeakValueDictionary[int, GuardedAgent] = weakref.WeakValueDictionary()
         self._classes: dict[type, type[GuardedAgent]] = {}
-        self._guards: weakref.WeakValueDictionary[tuple[int, int], FunctionGuard] = weakref.WeakValueDictionary()
+        self._copies: weakref.WeakValueDictionary[tuple[int, int], GuardedCopies[Any]] = weakref.WeakValueDictionary()
 
     @property
     def controller(self) -> ApprovalController:
@@ -74,6 +77,8 @@ class Approvals:
         check_runs()
         if isinstance(agent, GuardedAgent):
             return agent
+        if not isinstance(cast("object", agent), Agent):
+            raise ConfigurationError(f"{agent!r} is no `Agent` of the SDK; agents of its realtime part have no such hooks")
         known = self._agents.get(id(agent))
         if known is None:
             known = self._agents[id(agent)] = self._guarded(agent)
@@ -92,19 +97,25 @@ class Approvals:
             found = self._classes[base] = cast("type[GuardedAgent]", type(base.__name__, (GuardedAgent, base), fields))
         return found
 
-    def guard_tools(self, agent: GuardedAgent, tools: list[Tool]) -> list[Tool]:
+    async def guard_tools(
+        self, agent: GuardedAgent, context: RunContextWrapper[Any], tools: list[Tool]
+    ) -> list[Tool]:
         """Return the tools of an agent as its model may call them."""
-        self._gate.know_tools([_name_of(each) for each in tools])
-        return [self._guard_tool(agent, each) for each in tools if not self._gate.hides(_name_of(each))]
+        await self._terms.answers.take_all(context)
+        self._gate.know_tools([name_of(each) for each in tools])
+        guarded = (self._guarded_tool(agent, each) for each in tools if not self._gate.hides(name_of(each)))
+        return [each for each in guarded if each is not None]
 
-    def _guard_tool(self, agent: GuardedAgent, tool: Tool) -> Tool:
-        if not isinstance(tool, FunctionTool):
-            return tool
+    def _guarded_tool(self, agent: GuardedAgent, tool: Tool) -> Tool | None:
+        """Return the copy of a tool that has a hook for a guard; else the tool, if the policy lets it run unasked."""
         key = id(agent), id(tool)
-        guard = self._guards.get(key)
-        if guard is None or not guard.guards(tool):
-            guard = self._guards[key] = FunctionGuard(tool, agent, self._gate, self._on_denied)
-        return guard.guarded_copy(stops=can_stop(self._gate))
+        copies = self._copies.get(key)
+        if copies is None or not copies.are_of(tool):
+            copies = guarded_copies(tool, agent, self._terms)
+            if copies is None:
+                return tool if self._provider_tools.may_show(tool) else None
+            self._copies[key] = copies
+        return copies.current()
 
 
 class _Handoffs:
@@ -120,14 +131,33 @@ class _Handoffs:
         kept[:] = [self._guarded(each) for each in kept]
         return kept
 
-    def __set__(self, agent: Any, given: Any) -> None:  # noqa: ANN401 - a descriptor
+    def __set__(self, agent: Any, given: object) -> None:  # noqa: ANN401 - a descriptor
         vars(agent)["handoffs"] = given
 
     def _guarded(self, target: Any) -> Any:  # noqa: ANN401 - an agent or a handoff
-        if isinstance(target, Agent):
-            return self._approvals.guard(cast("Agent[Any]", target))
-        return target
+        if isinstance(target, Handoff) and not isinstance(target.on_invoke_handoff, _GuardedTransfer):
+            return guarded_handoff(cast("Handoff[Any, Any]", target), self._approvals)
+        return self._approvals.guard(cast("Agent[Any]", target)) if isinstance(target, Agent) else target
 
 
-def _name_of(tool: Tool) -> str:
-    return tool.qualified_name if isinstance(tool, FunctionTool) else tool.name
+class _GuardedTransfer:
+    """The hook of a handoff that leads to a guarded agent."""
+
+    def __init__(self, handoff: Handoff[Any, Any], approvals: Approvals) -> None:
+        self._transfer = handoff.on_invoke_handoff
+        self._approvals = approvals
+        # The SDK finds the agents of a stored state by this reference, which has no public name.
+        known = handoff._agent_ref  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        target = None if known is None else known()
+        self.target = None if target is None else approvals.guard(cast("Agent[Any]", target))
+
+    async def __call__(self, context: RunContextWrapper[Any], given: str) -> Agent[Any]:
+        return self._approvals.guard(await self._transfer(context, given))
+
+
+def guarded_handoff(handoff: Handoff[Any, Any], approvals: Approvals) -> Handoff[Any, Any]:
+    """Return a handoff that leads to a guarded agent."""
+    copied, transfer = copy.copy(handoff), _GuardedTransfer(handoff, approvals)
+    copied.on_invoke_handoff = transfer
+    copied._agent_ref = None if transfer.target is None else weakref.ref(transfer.target)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    return copied

@@ -1,0 +1,48 @@
+"""Tools that no guard reaches, most of which run at the model's provider: shown only where the policy lets them run.
+
+Tests: tests/adapters/openai_agents/test_other_tools.py
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from agents import FunctionTool, HostedMCPTool, Tool
+
+from sayso.adapters.kit import Gate
+
+_LOG = logging.getLogger("sayso")
+
+
+class ProviderTools:
+    """Decides which of them a model is shown, and says once of each that is not."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._warned: set[str] = set()
+
+    def may_show(self, tool: Tool) -> bool:
+        """Whether the policy lets a tool run unasked, by its name or, for an MCP server there, by the server's label."""
+        names = list(_names_of(tool))
+        if any(self._gate.allows(each) for each in names):
+            return True
+        if names[0] not in self._warned:
+            self._warned.add(names[0])
+            _LOG.warning(
+                "the tool %r is not shown to the model: it runs where nobody can be asked; allow it by the rule %s: none",
+                names[0],
+                names[0],
+            )
+        return False
+
+
+def name_of(tool: Tool) -> str:
+    """Return the name of a tool, by which rules call it."""
+    return tool.qualified_name if isinstance(tool, FunctionTool) else tool.name
+
+
+def _names_of(tool: Tool) -> Iterator[str]:
+    if isinstance(tool, HostedMCPTool):
+        yield str(tool.tool_config.get("server_label") or tool.name)
+    yield tool.name
