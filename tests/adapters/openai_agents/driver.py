@@ -1,4 +1,4 @@
-"""OpenAI Agents under the conformance suite: agents with a scripted model; a pause is a parked id and the SDK's state."""
+"""OpenAI Agents under the conformance suite: a scripted model; a pause is a parked id and the SDK's state."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ class OpenAIAgentsDriver(Driver):
             servers: list[Any] = []
             if mcp is not None:
                 params: Any = {"command": mcp[0], "args": mcp[1]}
-                servers.append(await stack.enter_async_context(MCPServerStdio(params, client_session_timeout_seconds=60)))
+                servers.append(
+                    await stack.enter_async_context(MCPServerStdio(params, client_session_timeout_seconds=60))
+                )
             agent = approvals.guard(with_guardrail(agent_of(responses, tools, name=name, mcp_servers=servers), after))
             result = await run_agent(agent, how)
             return await seen(result, agent, controller)

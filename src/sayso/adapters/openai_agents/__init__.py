@@ -1,4 +1,4 @@
-"""Agents of the OpenAI Agents SDK behind a controller: `Approvals(…).guard(agent)`, `park`, `questions` and `resume`."""
+"""OpenAI Agents behind a controller: `Approvals(…).guard(agent)`, `park`, `questions` and `resume`."""
 
 try:
     import agents as _agents
@@ -8,7 +8,6 @@ except ImportError as error:
 from sayso.adapters.kit import WebUser
 from sayso.adapters.openai_agents.agent_guard import Approvals
 from sayso.adapters.openai_agents.run_states import park, questions, resume, resume_sync
-
 
 del _agents
 

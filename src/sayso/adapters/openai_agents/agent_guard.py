@@ -37,8 +37,8 @@ class GuardedAgent(GuardedMark, Agent[Any]):
 class Approvals:
     """Nothing that an agent calls runs without your say-so: `agent = Approvals(controller).guard(agent)`.
 
-    Where the controller waits for people, each call waits in place; where it defers, the run stops with `interruptions`,
-    and `resume` goes on when the questions are answered, perhaps in another process.
+    Where the controller waits for people, each call waits in place; where it defers, the run stops with
+    `interruptions`, and `resume` goes on when the questions are answered, perhaps in another process.
     """
 
     def __init__(
@@ -78,7 +78,9 @@ class Approvals:
         if isinstance(agent, GuardedAgent):
             return agent
         if not isinstance(cast("object", agent), Agent):
-            raise ConfigurationError(f"{agent!r} is no `Agent` of the SDK; agents of its realtime part have no such hooks")
+            raise ConfigurationError(
+                f"{agent!r} is no `Agent` of the SDK; agents of its realtime part have no such hooks"
+            )
         known = self._agents.get(id(agent))
         if known is None:
             known = self._agents[id(agent)] = self._guarded(agent)
@@ -86,8 +88,9 @@ class Approvals:
 
     def _guarded(self, agent: Agent[Any]) -> GuardedAgent:
         kind = self._class_of(type(agent))
-        guarded: Any = kind.__new__(kind)
-        vars(guarded).update(vars(agent), handoffs=list(agent.handoffs), _sayso_original=agent)  # which keeps its id
+        guarded = kind.__new__(kind)
+        state: dict[str, Any] = vars(guarded)
+        state.update(vars(agent), handoffs=list(agent.handoffs), _sayso_original=agent)  # which keeps its id
         return guarded
 
     def _class_of(self, base: type) -> type[GuardedAgent]:
@@ -97,9 +100,7 @@ class Approvals:
             found = self._classes[base] = cast("type[GuardedAgent]", type(base.__name__, (GuardedAgent, base), fields))
         return found
 
-    async def guard_tools(
-        self, agent: GuardedAgent, context: RunContextWrapper[Any], tools: list[Tool]
-    ) -> list[Tool]:
+    async def guard_tools(self, agent: GuardedAgent, context: RunContextWrapper[Any], tools: list[Tool]) -> list[Tool]:
         """Return the tools of an agent as its model may call them."""
         await self._terms.answers.take_all(context)
         self._gate.know_tools([name_of(each) for each in tools])
@@ -127,17 +128,18 @@ class _Handoffs:
     def __get__(self, agent: Any, owner: type) -> Any:  # noqa: ANN401 - a descriptor
         if agent is None:
             return self
-        kept: list[Any] = vars(agent)["handoffs"]
+        state: dict[str, list[object]] = vars(agent)
+        kept = state["handoffs"]
         kept[:] = [self._guarded(each) for each in kept]
         return kept
 
     def __set__(self, agent: Any, given: object) -> None:  # noqa: ANN401 - a descriptor
         vars(agent)["handoffs"] = given
 
-    def _guarded(self, target: Any) -> Any:  # noqa: ANN401 - an agent or a handoff
-        if isinstance(target, Handoff) and not isinstance(target.on_invoke_handoff, _GuardedTransfer):
-            return guarded_handoff(cast("Handoff[Any, Any]", target), self._approvals)
-        return self._approvals.guard(cast("Agent[Any]", target)) if isinstance(target, Agent) else target
+    def _guarded(self, target: object) -> object:
+        if isinstance(target, Agent):
+            return self._approvals.guard(cast("Agent[Any]", target))
+        return guarded_handoff(cast("Any", target), self._approvals) if isinstance(target, Handoff) else target
 
 
 class _GuardedTransfer:
@@ -157,6 +159,8 @@ class _GuardedTransfer:
 
 def guarded_handoff(handoff: Handoff[Any, Any], approvals: Approvals) -> Handoff[Any, Any]:
     """Return a handoff that leads to a guarded agent."""
+    if isinstance(handoff.on_invoke_handoff, _GuardedTransfer):
+        return handoff
     copied, transfer = copy.copy(handoff), _GuardedTransfer(handoff, approvals)
     copied.on_invoke_handoff = transfer
     copied._agent_ref = None if transfer.target is None else weakref.ref(transfer.target)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]

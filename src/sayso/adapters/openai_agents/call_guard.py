@@ -43,9 +43,7 @@ from sayso.policy.policy import ToolRules
 class ToolFacts:
     """What is known of a tool: its name, its schema, and the rules that it brings, with the SDK's mark and without."""
 
-    def __init__(
-        self, name: str, schema: Mapping[str, Any], *, description: str = "", function: object = None
-    ) -> None:
+    def __init__(self, name: str, schema: Mapping[str, Any], *, description: str = "", function: object = None) -> None:
         own = marked_tool(function)
         self.name = name
         self.schema = schema

@@ -10,7 +10,7 @@ import inspect
 import json
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from agents import FunctionTool, RunContextWrapper, ToolOriginType
 from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
@@ -28,7 +28,6 @@ from agents.tool_context import ToolContext
 
 from sayso.adapters.kit import add_feedback, call_text, fill_defaults, has_feedback
 from sayso.adapters.openai_agents.call_guard import (
-    CallGuard,
     Ended,
     GuardTerms,
     RanCall,
@@ -70,7 +69,9 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         """Decide about a call, and run it if it is approved."""
         if arguments != context.tool_arguments:  # which are those of the model; a guardrail runs between
             return self._guard.denied(_CHANGED).message
-        if not await answer_of(self._tool.is_enabled, context, self._guard.agent):  # the SDK asks that again only for tools that it knows
+        if not await answer_of(
+            self._tool.is_enabled, context, self._guard.agent
+        ):  # the SDK asks that again only for tools that it knows
             return self._guard.denied(_DISABLED).message
         try:
             wanted = await self._wanted(context, read_arguments(arguments), context.tool_call_id)
@@ -123,10 +124,10 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         if not has_feedback(outcome):
             return result
         ran = call_text(self._guard.facts.name, outcome.args)
-        parts: list[Any] = result if isinstance(result, list) else [result]
+        parts = cast("list[Any]", result if isinstance(result, list) else [result])
         if parts and all(isinstance(each, ToolOutputText | ToolOutputImage | ToolOutputFileContent) for each in parts):
             return [ToolOutputText(text=add_feedback("", outcome, ran)), *parts]
-        return add_feedback(result, outcome, ran)
+        return add_feedback(cast("object", result), outcome, ran)
 
 
 def _note_failure(error: Exception) -> None:

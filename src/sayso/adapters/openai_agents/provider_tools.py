@@ -16,21 +16,21 @@ _LOG = logging.getLogger("sayso")
 
 
 class ProviderTools:
-    """Decides which of them a model is shown, and says once of each that is not."""
+    """Decides which of them a model is shown, and tells once of each that is not."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._warned: set[str] = set()
 
     def may_show(self, tool: Tool) -> bool:
-        """Whether the policy lets a tool run unasked, by its name or, for an MCP server there, by the server's label."""
+        """Whether the policy lets a tool run unasked, by its name or by the label of an MCP server."""
         names = list(_names_of(tool))
         if any(self._gate.allows(each) for each in names):
             return True
         if names[0] not in self._warned:
             self._warned.add(names[0])
             _LOG.warning(
-                "the tool %r is not shown to the model: it runs where nobody can be asked; allow it by the rule %s: none",
+                "the model is not shown %r, which runs where nobody can be asked; allow it by the rule %s: none",
                 names[0],
                 names[0],
             )

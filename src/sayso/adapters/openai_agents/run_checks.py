@@ -55,7 +55,7 @@ class CheckedRunner:
 def _checked(agent: Agent[Any], settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a run with the checks that it needs."""
     is_guarded = isinstance(agent, GuardedMark)
-    hooks = settings.get("hooks")
+    hooks: Any = settings.get("hooks")
     if (is_guarded or running.current_call() is not None) and isinstance(hooks, RunHooksBase | None):
         settings = {**settings, "hooks": StartHooks(hooks, only_guarded=is_guarded)}
     return {**settings, "run_config": _telling(settings.get("run_config"))} if is_guarded else settings
@@ -66,7 +66,7 @@ def _telling(given: Any) -> Any:  # noqa: ANN401 - the SDK's own
     wanted = "return_error_to_model"
     if isinstance(given, RunConfig | None):
         return dataclasses.replace(given or RunConfig(), tool_not_found_behavior=wanted)
-    return {**given, "tool_not_found_behavior": wanted} if isinstance(given, dict) else given
+    return {**cast("dict[str, Any]", given), "tool_not_found_behavior": wanted} if isinstance(given, dict) else given
 
 
 class StartHooks(RunHooks[Any]):
@@ -76,7 +76,7 @@ class StartHooks(RunHooks[Any]):
         self._hooks: RunHooksBase[Any, Any] = hooks or RunHooks()
         self._only_guarded = only_guarded
 
-    async def on_tool_start(self, context: RunContextWrapper[Any], agent: Any, tool: Tool) -> None:
+    async def on_tool_start(self, context: RunContextWrapper[Any], agent: Any, tool: Tool) -> None:  # noqa: ANN401 - the SDK's own
         """Stop a tool that passes no gate, unless the policy lets it run unasked."""
         if not isinstance(agent, GuardedMark):
             if self._only_guarded:
@@ -87,7 +87,7 @@ class StartHooks(RunHooks[Any]):
             check_start(tool.name, _arguments_of(context))
         await self._hooks.on_tool_start(context, agent, tool)
 
-    async def on_tool_end(self, context: RunContextWrapper[Any], agent: Any, tool: Tool, result: object) -> None:
+    async def on_tool_end(self, context: RunContextWrapper[Any], agent: Any, tool: Tool, result: object) -> None:  # noqa: ANN401 - the SDK's own
         """Pass it on."""
         await self._hooks.on_tool_end(context, agent, tool, result)
 
@@ -104,12 +104,16 @@ class StartHooks(RunHooks[Any]):
         await self._hooks.on_handoff(context, from_agent, to_agent)
 
     async def on_llm_start(
-        self, context: RunContextWrapper[Any], agent: Any, system_prompt: str | None, input_items: list[Any]
+        self,
+        context: RunContextWrapper[Any],
+        agent: Any,  # noqa: ANN401 - the SDK's own
+        system_prompt: str | None,
+        input_items: list[Any],
     ) -> None:
         """Pass it on."""
         await self._hooks.on_llm_start(context, agent, system_prompt, input_items)
 
-    async def on_llm_end(self, context: RunContextWrapper[Any], agent: Any, response: ModelResponse) -> None:
+    async def on_llm_end(self, context: RunContextWrapper[Any], agent: Any, response: ModelResponse) -> None:  # noqa: ANN401 - the SDK's own
         """Pass it on."""
         await self._hooks.on_llm_end(context, agent, response)
 
