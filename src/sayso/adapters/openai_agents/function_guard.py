@@ -52,12 +52,14 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         function = getattr(tool, "__wrapped__", None)  # set where `@function_tool` has made it
         facts = ToolFacts(tool.qualified_name, tool.params_json_schema, description=tool.description, function=function)
         super().__init__(tool, facts, agent, terms)
+        self._takes_all = function is not None and tool.timeout_seconds is None  # else the SDK fits the context to it
         self._runs = copy.copy(tool)  # what runs after a yes, and says whether it has failed
         self._runs.timeout_error_function = self._tell_timeout
         set_function_tool_failure_error_function(self._runs, self._tell_failure)
 
     def _put_guard(self, copied: FunctionTool, *, stops: bool) -> None:
-        copied.on_invoke_tool = self.invoke
+        # A function without annotations: the SDK evaluates them at each call.
+        copied.on_invoke_tool = lambda context, arguments: self.invoke(context, arguments)
         copied.needs_approval = self.needs_approval if stops else False
         copied.timeout_seconds = None  # it would limit the person, too; the tool inside keeps it
 
@@ -96,7 +98,10 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         failures: list[Exception] = []
         token = _FAILURES.set(failures)
         try:
-            result = await invoke_function_tool(function_tool=self._runs, context=context, arguments=text)
+            if self._takes_all:
+                result = await self._runs.on_invoke_tool(context, text)
+            else:
+                result = await invoke_function_tool(function_tool=self._runs, context=context, arguments=text)
         finally:
             _FAILURES.reset(token)
         return Ended(result, failures[-1] if failures else None, stopped=has_stopped(context))
