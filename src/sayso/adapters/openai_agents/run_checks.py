@@ -7,7 +7,9 @@ Tests: tests/adapters/openai_agents/test_holes.py
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Generator
 from typing import Any, cast
 
 from agents import Agent, ModelResponse, RunConfig, RunContextWrapper, RunHooks, RunResult, RunResultStreaming, Tool
@@ -16,6 +18,7 @@ from agents.run import get_default_agent_runner, set_default_agent_runner
 from agents.tool_context import ToolContext
 
 from sayso.adapters.kit import check_start
+from sayso.adapters.openai_agents.run_messages import MODEL_INPUT, ModelInput
 from sayso.core.canonical import parse_args
 from sayso.engine import context as running
 from sayso.errors import ConfigurationError
@@ -41,15 +44,28 @@ class CheckedRunner:
 
     async def run(self, starting_agent: Agent[Any], input: Any, **settings: Any) -> RunResult:  # noqa: A002, ANN401 - the SDK's own
         """Run an agent."""
-        return await self._runner.run(starting_agent, input, **_checked(starting_agent, settings))
+        with _noting_input():
+            return await self._runner.run(starting_agent, input, **_checked(starting_agent, settings))
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **settings: Any) -> RunResult:  # noqa: A002, ANN401 - the SDK's own
         """Run an agent, for synchronous callers."""
-        return self._runner.run_sync(starting_agent, input, **_checked(starting_agent, settings))
+        with _noting_input():
+            return self._runner.run_sync(starting_agent, input, **_checked(starting_agent, settings))
 
     def run_streamed(self, starting_agent: Agent[Any], input: Any, **settings: Any) -> RunResultStreaming:  # noqa: A002, ANN401 - the SDK's own
         """Run an agent, and return its events."""
-        return self._runner.run_streamed(starting_agent, input, **_checked(starting_agent, settings))
+        with _noting_input():
+            return self._runner.run_streamed(starting_agent, input, **_checked(starting_agent, settings))
+
+
+@contextlib.contextmanager
+def _noting_input() -> Generator[None]:
+    """Let the tools of a run know what its model was given."""
+    token = MODEL_INPUT.set(ModelInput())
+    try:
+        yield
+    finally:
+        running.reset(MODEL_INPUT, token)
 
 
 def _checked(agent: Agent[Any], settings: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +126,9 @@ class StartHooks(RunHooks[Any]):
         system_prompt: str | None,
         input_items: list[Any],
     ) -> None:
-        """Pass it on."""
+        """Note what the model is given."""
+        if (noted := MODEL_INPUT.get()) is not None:
+            noted.items = input_items
         await self._hooks.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: RunContextWrapper[Any], agent: Any, response: ModelResponse) -> None:  # noqa: ANN401 - the SDK's own

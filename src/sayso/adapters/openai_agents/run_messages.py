@@ -1,11 +1,12 @@
-"""Messages before a call, for approvers, from what the SDK gives to the model.
+"""Messages before a call, for approvers: what the SDK has last given to the model of the run.
 
 Tests: tests/adapters/openai_agents/test_run_states.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, cast
 
 from agents import RunContextWrapper
@@ -13,9 +14,21 @@ from agents import RunContextWrapper
 from sayso.core.conversation import ConversationMessage, Role, describe_call, describe_result
 
 
+class ModelInput:
+    """What the model of a run was last given; the SDK tells tools only what the run began with."""
+
+    def __init__(self) -> None:
+        self.items: Sequence[Any] | None = None
+
+
+MODEL_INPUT: ContextVar[ModelInput | None] = ContextVar("sayso_openai_model_input", default=None)
+
+
 def said_before(context: RunContextWrapper[Any], prompt_role: Role) -> Iterator[ConversationMessage]:
     """Yield what the model was told before a call, the newest first."""
-    for each in reversed(context.turn_input):
+    known = MODEL_INPUT.get()
+    items = known.items if known is not None and known.items is not None else context.turn_input
+    for each in reversed(items):
         item = cast("Mapping[str, Any]", each)
         if item.get("type") == "function_call":
             yield ConversationMessage(role="agent", text=describe_call(item["name"], item["arguments"]))

@@ -15,7 +15,7 @@ from agents.items import ToolApprovalItem
 
 from sayso.adapters import kit
 from sayso.adapters.kit import Pause, resuming
-from sayso.adapters.openai_agents.run_record import find_run
+from sayso.adapters.openai_agents.run_record import current_run, find_run
 from sayso.core.model import ApprovalRequest
 from sayso.engine import blocking
 from sayso.engine.controller import ApprovalController
@@ -102,16 +102,16 @@ def resume_sync(
 
 
 async def _pause(result: Stopped, controller: ApprovalController, settings: dict[str, Any]) -> Pause:
-    run = find_run(result.context_wrapper)
-    if run is None or not result.interruptions:
+    if not result.interruptions:
         raise ConfigurationError("this run has not stopped for a question; park one that has `interruptions`")
+    run = current_run(result.context_wrapper, result.last_agent).record.run
     asked = (await questions(result, controller)).values()
     return Pause(
-        session=next((each.session for each in asked), run.record.run),
+        session=next((each.session for each in asked), run),
         state=msgspec.Raw(json.dumps(result.to_state().to_json(**settings)).encode()),
         requests=tuple(each.id for each in asked),
         agent=result.last_agent.name,
-        run=run.record.run,
+        run=run,
     )
 
 
