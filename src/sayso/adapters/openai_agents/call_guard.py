@@ -32,9 +32,9 @@ from sayso.adapters.kit import (
     suspend,
 )
 from sayso.adapters.openai_agents.host_answers import HostAnswers
+from sayso.adapters.openai_agents.model_arguments import editable
 from sayso.adapters.openai_agents.run_messages import said_before
 from sayso.adapters.openai_agents.run_record import CurrentRun, add_request, current_run
-from sayso.core.canonical import parse_args, thaw
 from sayso.core.model import Approved, Denied, ToolCall
 from sayso.engine import context as running
 from sayso.policy.policy import ToolRules
@@ -107,6 +107,7 @@ class _Around(NamedTuple):
     stops: bool
 
 
+Passed = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 Start = Callable[[Approved], Awaitable[Ended]]
 _AROUND: ContextVar[_Around | None] = ContextVar("sayso_openai_around", default=None)
 
@@ -137,8 +138,16 @@ class CallGuard:
             add_request(around.context, around.agent, pending.request.id)
         return True
 
-    async def run(self, wanted: WantedCall, start: Start, *, passes_stops: bool = False) -> RanCall | Denied:
-        """Decide about a call, and start it if it is approved; `passes_stops`: it tells if an agent inside it stops.
+    async def run(
+        self, wanted: WantedCall, start: Start, *, passed: Passed | None = None, passes_stops: bool = False
+    ) -> RanCall | Denied:
+        """Decide about a call, and start it if it is approved.
+
+        Args:
+            wanted: the call.
+            start: starts it, with the approved arguments.
+            passed: returns the arguments as the tool's function gets them, where that asks by itself.
+            passes_stops: whether the tool tells if an agent inside it stops.
 
         Raises:
             ApprovalError: it is refused, and a refusal ends the run.
@@ -150,7 +159,9 @@ class CallGuard:
             outcome = await self._decide(found, wanted)
         if isinstance(outcome, Denied):
             return self.denied(outcome)
-        run = GuardedRun(self._gate, found.call, outcome, marked_as=self.facts.marked_as, messages=found.messages)
+        name = self.facts.marked_as
+        given = None if name is None or passed is None else passed(outcome.args)
+        run = GuardedRun(self._gate, found.call, outcome, marked_as=name, passed=given, messages=found.messages)
         with self._inside(wanted.context, passes_stops=passes_stops), run:
             check_start(found.call.tool, outcome.args)  # an agent inside it may have a tool of the same name
             run.result, error, stopped = await start(outcome)
@@ -215,25 +226,6 @@ def can_stop(gate: Gate) -> bool:
     return gate.controller.mode == "defer" and (not is_inside or (around is not None and around.stops))
 
 
-def read_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments in a model's JSON text, read strictly.
-
-    Raises:
-        ValueError: nobody could know what would run.
-    """
-    return thaw(parse_args(text or "{}"))
-
-
 def unreadable(error: ValueError) -> Denied:
     """Return the refusal of a call whose arguments nobody could be shown."""
     return Denied(cause="blocked", reason=f"its arguments cannot be shown: {error}")
-
-
-def editable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema that a person's edit has to fit: what has a default may be left out.
-
-    The strict schemas of OpenAI require everything, though the tool does not.
-    """
-    properties: Mapping[str, Any] = schema.get("properties") or {}
-    required = [each for each in schema.get("required", ()) if "default" not in properties.get(each, {})]
-    return {**schema, "required": required}

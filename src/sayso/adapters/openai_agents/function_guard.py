@@ -33,10 +33,10 @@ from sayso.adapters.openai_agents.call_guard import (
     RanCall,
     ToolFacts,
     WantedCall,
-    read_arguments,
     unreadable,
 )
 from sayso.adapters.openai_agents.guarded_copies import GuardedCopies, answer_of
+from sayso.adapters.openai_agents.model_arguments import passed_to, read_arguments
 from sayso.core.canonical import thaw
 from sayso.core.model import Approved, Denied
 
@@ -52,6 +52,7 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         function = getattr(tool, "__wrapped__", None)  # set where `@function_tool` has made it
         facts = ToolFacts(tool.qualified_name, tool.params_json_schema, description=tool.description, function=function)
         super().__init__(tool, facts, agent, terms)
+        self._function = function
         self._takes_all = function is not None and tool.timeout_seconds is None  # else the SDK fits the context to it
         self._runs = copy.copy(tool)  # what runs after a yes, and says whether it has failed
         self._runs.timeout_error_function = self._tell_timeout
@@ -71,17 +72,18 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         """Decide about a call, and run it if it is approved."""
         if arguments != context.tool_arguments:  # which are those of the model; a guardrail runs between
             return self._guard.denied(_CHANGED).message
-        if not await answer_of(
-            self._tool.is_enabled, context, self._guard.agent
-        ):  # the SDK asks that again only for tools that it knows
+        if not await self._is_enabled(context):
             return self._guard.denied(_DISABLED).message
         try:
             wanted = await self._wanted(context, read_arguments(arguments), context.tool_call_id)
         except ValueError as error:
             return self._guard.denied(unreadable(error)).message
-
-        start = partial(self._start, context)
-        done = await self._guard.run(wanted, start, passes_stops=is_agent_tool(self._tool))
+        done = await self._guard.run(
+            wanted,
+            partial(self._start, context),
+            passed=partial(passed_to, self._function, context),
+            passes_stops=is_agent_tool(self._tool),
+        )
         return done.message if isinstance(done, Denied) else self._told(done)
 
     async def _wanted(self, context: RunContextWrapper[Any], given: dict[str, Any], call_id: str) -> WantedCall:
@@ -89,7 +91,13 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         marked = await answer_of(self._tool.needs_approval, context, args, call_id)
         return WantedCall(context, args, call_id, marked=marked)
 
+    async def _is_enabled(self, context: ToolContext[Any]) -> bool:
+        """Whether the tool is enabled now; the SDK asks that at the last moment only for tools of the agent itself."""
+        return await answer_of(self._tool.is_enabled, context, self._guard.agent)
+
     async def _start(self, context: ToolContext[Any], outcome: Approved) -> Ended:
+        if not await self._is_enabled(context):  # any more, after somebody was asked
+            return Ended(_DISABLED.message, _DISABLED.error(self._tool.name))
         text = json.dumps(thaw(outcome.args), ensure_ascii=False)
         if has_feedback(outcome):
             context.tool_arguments = text

@@ -18,8 +18,8 @@ from agents.run import get_default_agent_runner, set_default_agent_runner
 from agents.tool_context import ToolContext
 
 from sayso.adapters.kit import check_start
+from sayso.adapters.openai_agents.model_arguments import read_arguments
 from sayso.adapters.openai_agents.run_messages import MODEL_INPUT, ModelInput
-from sayso.core.canonical import parse_args
 from sayso.engine import context as running
 from sayso.errors import ConfigurationError
 
@@ -141,6 +141,6 @@ def _arguments_of(context: RunContextWrapper[Any]) -> dict[str, Any] | None:
     if not isinstance(context, ToolContext):
         return None
     try:
-        return dict(parse_args(context.tool_arguments or "{}"))
+        return read_arguments(context.tool_arguments)
     except ValueError:
         return None

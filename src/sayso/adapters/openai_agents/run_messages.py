@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from agents import RunContextWrapper
 
+from sayso.adapters.openai_agents.model_arguments import read_arguments
 from sayso.core.conversation import ConversationMessage, Role, describe_call, describe_result
 
 
@@ -31,12 +32,19 @@ def said_before(context: RunContextWrapper[Any], prompt_role: Role) -> Iterator[
     for each in reversed(items):
         item = cast("Mapping[str, Any]", each)
         if item.get("type") == "function_call":
-            yield ConversationMessage(role="agent", text=describe_call(item["name"], item["arguments"]))
+            yield ConversationMessage(role="agent", text=describe_call(item["name"], _arguments(item["arguments"])))
         elif item.get("type") == "function_call_output":
             yield ConversationMessage(role="tool", text=describe_result("", text_of(item["output"])))
         elif "content" in item:
             role: Role = "agent" if item.get("role") == "assistant" else prompt_role
             yield ConversationMessage(role=role, text=text_of(item["content"]))
+
+
+def _arguments(text: str) -> Mapping[str, Any]:
+    try:
+        return read_arguments(text)
+    except ValueError:  # a call that did not run
+        return {}
 
 
 def text_of(content: object) -> str:
