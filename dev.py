@@ -342,7 +342,7 @@ FRAMEWORKS = {
             oldest=("langchain==1.2.13",),
         ),
         Framework("strands", "strands", oldest=("strands-agents==1.59.0",)),
-        Framework("openai-agents", "openai_agents", oldest=("openai-agents==0.24.0",)),
+        Framework("openai-agents", "openai_agents", oldest=("openai-agents==0.23.1",)),
         Framework("crewai", "crewai", oldest=("crewai==1.15.10",)),
     )
 }

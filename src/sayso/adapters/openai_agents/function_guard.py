@@ -22,6 +22,7 @@ from agents.tool import (
     get_function_tool_origin,
     invoke_function_tool,
     maybe_invoke_function_tool_failure_error_function,
+    resolve_function_tool_failure_error_function,
     set_function_tool_failure_error_function,
 )
 from agents.tool_context import ToolContext
@@ -39,6 +40,7 @@ from sayso.adapters.openai_agents.guarded_copies import GuardedCopies, answer_of
 from sayso.adapters.openai_agents.model_arguments import passed_to, read_arguments
 from sayso.core.canonical import thaw
 from sayso.core.model import Approved, Denied
+from sayso.errors import ApprovalError
 
 _FAILURES: ContextVar[list[Exception] | None] = ContextVar("sayso_openai_failures", default=None)
 _CHANGED = Denied(cause="changed", reason="its arguments were changed after the model's call")
@@ -56,6 +58,7 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         self._takes_all = function is not None and tool.timeout_seconds is None  # else the SDK fits the context to it
         self._runs = copy.copy(tool)  # what runs after a yes, and says whether it has failed
         self._runs.timeout_error_function = self._tell_timeout
+        self._failure_words = resolve_function_tool_failure_error_function(tool)
         set_function_tool_failure_error_function(self._runs, self._tell_failure)
 
     def _put_guard(self, copied: FunctionTool, *, stops: bool) -> None:
@@ -115,8 +118,11 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         return Ended(result, failures[-1] if failures else None, stopped=has_stopped(context))
 
     async def _tell_failure(self, context: RunContextWrapper[Any], error: Exception) -> Any:  # noqa: ANN401 - the SDK's own
-        """Note that the tool has failed, and tell it to the model as the tool would."""
+        """Note that the tool has failed, and tell it to the model as the tool would; a refusal inside it in full."""
         _note_failure(error)
+        refused = refusal_in(error)
+        if refused is not None and self._failure_words is not None:
+            return str(refused)
         return await maybe_invoke_function_tool_failure_error_function(
             function_tool=self._tool, context=context, error=error
         )
@@ -141,6 +147,13 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
         if parts and all(isinstance(each, ToolOutputText | ToolOutputImage | ToolOutputFileContent) for each in parts):
             return [ToolOutputText(text=add_feedback("", outcome, ran)), *parts]
         return add_feedback(cast("object", result), outcome, ran)
+
+
+def refusal_in(error: BaseException | None) -> ApprovalError | None:
+    """Return the refusal that an error comes from, if it comes from one: the SDK wraps what its hooks raise."""
+    while error is not None and not isinstance(error, ApprovalError):
+        error = error.__cause__
+    return error
 
 
 def _note_failure(error: Exception) -> None:
