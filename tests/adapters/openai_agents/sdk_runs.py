@@ -32,7 +32,7 @@ def payer(tools: Toolbox, responses: Sequence[Response] = PAY, **marks: Any) -> 
 
 
 def guarded(
-    tools: Toolbox, controller: ApprovalController, responses: Sequence[Response] = PAY, **settings: Any
+    tools: Toolbox, controller: ApprovalController | None, responses: Sequence[Response] = PAY, **settings: Any
 ) -> Agent[Any]:
     """Return an agent behind `Approvals` that can pay."""
     return Approvals(controller, **settings).guard(payer(tools, responses))

@@ -205,7 +205,9 @@ class TestChanges:
 
     async def test_a_tool_that_is_changed_is_guarded_as_it_is(self) -> None:
         tools, (controller, asked) = Toolbox(), person(NO)
-        agent = guarded(tools, controller, [[Call("pay", {"amount": 1}, "c1")], [Call("give", {"amount": 2}, "c2")], "x"])
+        agent = guarded(
+            tools, controller, [[Call("pay", {"amount": 1}, "c1")], [Call("give", {"amount": 2}, "c2")], "x"]
+        )
         (tool,) = agent.tools
         agent.hooks = None
         tool.name = "give"  # type: ignore[misc]

@@ -1,7 +1,8 @@
-"""Tools that are no functions: shells and custom tools behind `Approvals`, and those that run where nobody can be asked."""
+"""Tools that are no functions: shells and custom tools, and those that run where nobody can be asked."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from agents import (
     HostedMCPTool,
     ImageGenerationTool,
     LocalShellTool,
+    ModelSettings,
     Runner,
     ShellCommandOutput,
     ShellCommandRequest,
@@ -25,13 +27,14 @@ from agents import (
     WebSearchTool,
 )
 from agents.testing import ScriptedModel, assistant_message
-from openai.types.responses import ResponseCustomToolCall, ResponseFunctionShellToolCall
+from openai.types.responses import ResponseApplyPatchToolCall, ResponseCustomToolCall, ResponseFunctionShellToolCall
 from tests.adapters.conformance.toolbox import NO, YES
 from tests.adapters.openai_agents.driver import agent_of
 from tests.adapters.openai_agents.sdk_runs import answer, person, restored, told
 
 from sayso import ApprovalController, ApprovalDecision, Policy
 from sayso.adapters.openai_agents import Approvals, park, questions, resume
+from sayso.errors import ConfigurationError
 
 HOSTED: list[Tool] = [
     WebSearchTool(),
@@ -82,7 +85,7 @@ NOTE = ResponseCustomToolCall(type="custom_tool_call", call_id="c1", name="note"
 def calling(tool: Tool, *, more: Sequence[Any] = (), **settings: Any) -> Agent[Any]:
     """Return an agent that calls a tool once."""
     call = LS if isinstance(tool, ShellTool) else NOTE
-    model = ScriptedModel([*([[call]] if not more else more), [assistant_message("done")]])
+    model = ScriptedModel([*(more or [[call]]), [assistant_message("done")]])
     return Agent(name="agent", model=model, tools=[tool], **settings)
 
 
@@ -157,6 +160,51 @@ async def test_a_model_is_shown_what_runs_at_its_provider_only_where_the_policy_
     assert [[each.name for each in call.tools] for call in guarded.model.calls] == [["web_search", "hosted_mcp"]] * 2
     hidden = [record.getMessage().split("'")[1] for record in caplog.records if "not shown" in record.getMessage()]
     assert hidden == ["file_search", "code_interpreter", "image_generation", "local_shell", "apply_patch", "shell"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"prompt": {"id": "p"}},
+        {"model_settings": ModelSettings(extra_body={"tools": [{"type": "web_search"}]})},
+        {"model_settings": ModelSettings(extra_args={"prompt": {"id": "p"}})},
+    ],
+)
+async def test_what_may_bring_tools_of_its_own_runs_only_where_the_policy_lets_it(settings: Any) -> None:
+    for rules, allowed in (({}, False), ({"prompt": "none"}, True)):
+        controller = ApprovalController(mode="auto_deny", policy=Policy(rules))
+        agent: Any = Approvals(controller).guard(agent_of(["done"], [], **settings))
+        with contextlib.nullcontext() if allowed else pytest.raises(ConfigurationError, match="may bring tools"):
+            await Runner.run(agent, "go")
+        assert len(agent.model.calls) == allowed
+
+
+async def test_what_the_sdk_itself_asks_about_is_not_approved_by_going_on() -> None:
+    patches: list[Any] = []
+
+    class Editor:
+        def create_file(self, operation: Any) -> None:
+            patches.append(operation)
+
+    call = ResponseApplyPatchToolCall.model_validate(
+        {
+            "type": "apply_patch_call",
+            "id": "p1",
+            "call_id": "c2",
+            "status": "completed",
+            "operation": {"type": "create_file", "path": "a", "diff": "+a"},
+        }
+    )
+    local, controller = Local(), ApprovalController(mode="defer", policy=Policy({"apply_patch": "none"}))
+
+    def build(*steps: Any) -> Any:
+        tools: list[Tool] = [ApplyPatchTool(editor=Editor(), needs_approval=True), local.custom()]  # type: ignore[arg-type]
+        return Approvals(controller).guard(Agent(name="agent", model=ScriptedModel(list(steps)), tools=tools))
+
+    parked = await park(await Runner.run(build([call, NOTE]), "go"), controller)
+    await answer(controller)
+    result = await resume(build([assistant_message("done")]), parked, controller=controller)
+    assert (patches, local.ran, len(result.interruptions)) == ([], ["buy milk"], 1)
 
 
 async def test_the_bare_sdk_shows_them_all() -> None:

@@ -215,7 +215,7 @@ class TestFrontEnds:
         tools, controller = Toolbox(), defers(Policy({"helper": "none"}))
 
         def boss(outer: list[Response], inner: list[Response]) -> Any:
-            helper = guarded(tools, controller, inner, answered_by=is_ann).as_tool("helper", "Help.", parameters=Prompt)
+            helper = guarded(tools, None, inner, answered_by=is_ann).as_tool("helper", "Help.", parameters=Prompt)
             return Approvals(controller, answered_by=is_ann).guard(agent_of(outer, [helper]))
 
         state = await stopped(boss([[Call("helper", {"prompt": "pay"}, "o1")]], PAY[:1]))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Unpack, cast
 from agents import Agent, Handoff, RunContextWrapper, Tool
 
 from sayso.adapters.kit import ControllerSettings, Gate, OnDenied, WebUser, build_controller, check_on_denied
-from sayso.adapters.openai_agents.call_guard import GuardTerms
+from sayso.adapters.openai_agents.call_guard import GuardTerms, has_controller
 from sayso.adapters.openai_agents.guarded_copies import GuardedCopies
 from sayso.adapters.openai_agents.host_answers import HostAnswers
 from sayso.adapters.openai_agents.other_tools import guarded_copies
@@ -102,9 +102,13 @@ class Approvals:
 
     async def guard_tools(self, agent: GuardedAgent, context: RunContextWrapper[Any], tools: list[Tool]) -> list[Tool]:
         """Return the tools of an agent as its model may call them."""
-        await self._terms.answers.take_all(context)
+        check_runs()  # another library may have set a runner of its own
         self._gate.know_tools([name_of(each) for each in tools])
-        guarded = (self._guarded_tool(agent, each) for each in tools if not self._gate.hides(name_of(each)))
+        if has_controller(self._gate):  # else a state is being restored, and no model is asked
+            self._provider_tools.check(agent)
+            await self._terms.answers.take_all(context)
+            tools = [each for each in tools if not self._gate.hides(name_of(each))]
+        guarded = (self._guarded_tool(agent, each) for each in tools)
         return [each for each in guarded if each is not None]
 
     def _guarded_tool(self, agent: GuardedAgent, tool: Tool) -> Tool | None:
@@ -125,11 +129,10 @@ class _Handoffs:
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
 
-    def __get__(self, agent: Any, owner: type) -> Any:  # noqa: ANN401 - a descriptor
+    def __get__(self, agent: object, owner: type) -> Any:  # noqa: ANN401 - a descriptor
         if agent is None:
             return self
-        state: dict[str, list[object]] = vars(agent)
-        kept = state["handoffs"]
+        kept: list[object] = vars(agent)["handoffs"]
         kept[:] = [self._guarded(each) for each in kept]
         return kept
 

@@ -37,6 +37,7 @@ from sayso.adapters.openai_agents.run_messages import said_before
 from sayso.adapters.openai_agents.run_record import CurrentRun, add_request, current_run
 from sayso.core.model import Approved, Denied, ToolCall
 from sayso.engine import context as running
+from sayso.errors import ConfigurationError
 from sayso.policy.policy import ToolRules
 
 
@@ -219,11 +220,19 @@ class CallGuard:
             running.reset(_AROUND, token)
 
 
+def has_controller(gate: Gate) -> bool:
+    """Whether there is somebody to ask; not where the state of an agent inside a tool is restored by itself."""
+    try:
+        return gate.controller is not None
+    except ConfigurationError:
+        return False
+
+
 def can_stop(gate: Gate) -> bool:
     """Whether a run that asks here stops: its controller defers, and the interruption reaches the application."""
     current, around = running.current_call(), _AROUND.get()
     is_inside = current is not None and current.call is not None
-    return gate.controller.mode == "defer" and (not is_inside or (around is not None and around.stops))
+    return has_controller(gate) and gate.controller.mode == "defer" and (not is_inside or (around is not None and around.stops))
 
 
 def unreadable(error: ValueError) -> Denied:

@@ -63,7 +63,7 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
 
     def _put_guard(self, copied: FunctionTool, *, stops: bool) -> None:
         # A function without annotations: the SDK evaluates them at each call.
-        copied.on_invoke_tool = lambda context, arguments: self.invoke(context, arguments)
+        copied.on_invoke_tool = lambda context, arguments: self.invoke(context, arguments)  # noqa: PLW0108 - see above
         copied.needs_approval = self.needs_approval if stops else False
         copied.timeout_seconds = None  # it would limit the person, too; the tool inside keeps it
 

@@ -6,11 +6,13 @@ Tests: tests/adapters/openai_agents/test_other_tools.py
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from agents import FunctionTool, HostedMCPTool, Tool
+from agents import Agent, FunctionTool, HostedMCPTool, Tool
 
 from sayso.adapters.kit import Gate
+from sayso.errors import ConfigurationError
 
 _LOG = logging.getLogger("sayso")
 
@@ -35,6 +37,21 @@ class ProviderTools:
                 names[0],
             )
         return False
+
+
+    def check(self, agent: Agent[Any]) -> None:
+        """Check that an agent brings no tools to its model that nobody sees here.
+
+        Raises:
+            ConfigurationError: it may, and the policy does not let them run unasked.
+        """
+        extra = (agent.model_settings.extra_body, agent.model_settings.extra_args)
+        brings = any(isinstance(each, Mapping) and {"tools", "prompt"} & each.keys() for each in extra)
+        if (brings or agent.prompt is not None) and not self._gate.allows("prompt"):
+            raise ConfigurationError(
+                f"the agent {agent.name!r} has a prompt or settings that may bring tools to its model, which run where "
+                "nobody can be asked; allow them by the rule prompt: none, or take them out"
+            )
 
 
 def name_of(tool: Tool) -> str:

@@ -73,7 +73,7 @@ def _checked(agent: Agent[Any], settings: dict[str, Any]) -> dict[str, Any]:
     is_guarded = isinstance(agent, GuardedMark)
     hooks: Any = settings.get("hooks")
     if (is_guarded or running.current_call() is not None) and isinstance(hooks, RunHooksBase | None):
-        settings = {**settings, "hooks": StartHooks(hooks, only_guarded=is_guarded)}
+        settings = {**settings, "hooks": StartHooks(cast("Any", hooks), only_guarded=is_guarded)}
     return {**settings, "run_config": _telling(settings.get("run_config"))} if is_guarded else settings
 
 

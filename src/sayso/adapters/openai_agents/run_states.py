@@ -6,6 +6,7 @@ Tests: tests/adapters/openai_agents/test_run_states.py
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from sayso.errors import ConfigurationError
 
 Stopped = RunResult | RunResultStreaming
 _FRAMEWORK = "openai-agents"
+_GUARDED = {"function_call", "shell_call", "custom_tool_call"}
 
 
 async def park(result: Stopped, controller: ApprovalController, **settings: Any) -> str:  # noqa: ANN401 - the SDK's own
@@ -79,7 +81,7 @@ async def resume(
     """
     async with resuming(parked_id, controller, framework=_FRAMEWORK) as held:
         state = await RunState.from_json(agent, msgspec.json.decode(held.pause.state), **(restore or {}))
-        for each in state.get_interruptions():
+        for each in filter(is_guarded_call, state.get_interruptions()):
             state.approve(each)  # which only lets the call get to its decision; the answer is in the store
         result = await Runner.run(agent, cast("Any", state), **settings)
         if result.interruptions:
@@ -113,6 +115,13 @@ async def _pause(result: Stopped, controller: ApprovalController, settings: dict
         agent=result.last_agent.name,
         run=run,
     )
+
+
+def is_guarded_call(item: ToolApprovalItem) -> bool:
+    """Whether a guard decides about a call when the SDK goes on with it; others are none of ours."""
+    raw: Any = item.raw_item
+    kind = cast("Mapping[str, Any]", raw).get("type") if isinstance(raw, Mapping) else getattr(raw, "type", None)
+    return kind in _GUARDED
 
 
 def _is_of(request: ApprovalRequest, item: ToolApprovalItem) -> bool:
