@@ -18,6 +18,7 @@ from agents import (
     ImageGenerationTool,
     LocalShellTool,
     ModelSettings,
+    RunConfig,
     Runner,
     ShellCommandOutput,
     ShellCommandRequest,
@@ -177,6 +178,14 @@ async def test_what_may_bring_tools_of_its_own_runs_only_where_the_policy_lets_i
         with contextlib.nullcontext() if allowed else pytest.raises(ConfigurationError, match="may bring tools"):
             await Runner.run(agent, "go")
         assert len(agent.model.calls) == allowed
+
+
+async def test_the_settings_of_a_run_bring_no_tools_either() -> None:
+    agent: Any = Approvals(ApprovalController(mode="auto_deny")).guard(agent_of(["done"], []))
+    config = RunConfig(model_settings=ModelSettings(extra_body={"tools": []}))
+    with pytest.raises(ConfigurationError, match="may bring tools"):
+        await Runner.run(agent, "go", run_config=config)
+    assert agent.model.calls == ()
 
 
 async def test_what_the_sdk_itself_asks_about_is_not_approved_by_going_on() -> None:

@@ -31,10 +31,10 @@ class Noting(RunHooks[Any]):
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    async def on_llm_start(self, *_: Any) -> None:
+    async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
         self.told.append("llm start")
 
-    async def on_llm_end(self, *_: Any) -> None:
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
         self.told.append("llm end")
 
     async def on_agent_start(self, context: Any, agent: Any) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agents import Agent, RunContextWrapper, Runner
+from agents.mcp import MCPServerStdio
 from agents.testing import ScriptedModel, assistant_message, function_call
 from tests.adapters.conformance import Call, Response
+from tests.adapters.conformance.case import SERVER
 from tests.adapters.conformance.pausing import deferring
 from tests.adapters.conformance.toolbox import NO, YES, Toolbox
 from tests.adapters.openai_agents.driver import Prompt, agent_of
@@ -110,6 +113,22 @@ class TestParking:
         result = await resume(agent, parked, controller=controller)
         assert (tools.ran, result.final_output) == ([], "done")
         assert "not valid JSON" in told(result)
+
+
+async def test_a_call_of_an_mcp_server_stops_and_goes_on(tmp_path: Path) -> None:
+    book, controller = tmp_path / "book", defers()
+    params: Any = {"command": sys.executable, "args": [str(SERVER), str(book)]}
+    async with MCPServerStdio(params, client_session_timeout_seconds=60) as server:
+
+        def build(responses: list[Response]) -> Any:
+            return Approvals(controller).guard(agent_of(responses, [], mcp_servers=[server]))
+
+        calls: list[Response] = [[Call("pay_remote", {"amount": 7})]]
+        parked = await park(await Runner.run(build(calls), "go"), controller)
+        assert not book.exists()
+        await answer(controller)
+        result = await resume(build(["done"]), parked, controller=controller)
+    assert (book.read_text(), result.final_output) == ("7\n", "done")
 
 
 class TestQuestions:

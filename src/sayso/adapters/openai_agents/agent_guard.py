@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, Unpack, cast
 
-from agents import Agent, Handoff, RunContextWrapper, Tool
+from agents import Agent, Handoff, ModelSettings, RunContextWrapper, Tool
 
 from sayso.adapters.kit import ControllerSettings, Gate, OnDenied, WebUser, build_controller, check_on_denied
 from sayso.adapters.openai_agents.call_guard import GuardTerms, has_controller
@@ -32,6 +32,10 @@ class GuardedAgent(GuardedMark, Agent[Any]):
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
         """Return guarded copies of the tools that the agent may call."""
         return await self._approvals.guard_tools(self, run_context, await super().get_all_tools(run_context))
+
+    def check_model_settings(self, settings: ModelSettings | None) -> None:
+        """Check that settings bring no tools to the model that nobody sees here."""
+        self._approvals.check_model_settings(self, settings)
 
 
 class Approvals:
@@ -110,6 +114,10 @@ class Approvals:
             tools = [each for each in tools if not self._gate.hides(name_of(each))]
         guarded = (self._guarded_tool(agent, each) for each in tools)
         return [each for each in guarded if each is not None]
+
+    def check_model_settings(self, agent: GuardedAgent, settings: ModelSettings | None) -> None:
+        """Check that the settings of a run bring no tools to the model that nobody sees here."""
+        self._provider_tools.check_settings(agent, settings)
 
     def _guarded_tool(self, agent: GuardedAgent, tool: Tool) -> Tool | None:
         """Return the copy of a tool that has a hook for a guard; else the tool, if the policy lets it run unasked."""

@@ -41,7 +41,7 @@ from sayso.errors import ConfigurationError
 from sayso.policy.policy import ToolRules
 
 
-class ToolFacts:
+class GuardFacts:
     """What is known of a tool: its name, its schema, and the rules that it brings, with the SDK's mark and without."""
 
     def __init__(self, name: str, schema: Mapping[str, Any], *, description: str = "", function: object = None) -> None:
@@ -116,7 +116,7 @@ _AROUND: ContextVar[_Around | None] = ContextVar("sayso_openai_around", default=
 class CallGuard:
     """Decides about the calls of one tool."""
 
-    def __init__(self, facts: ToolFacts, agent: Any, terms: GuardTerms) -> None:  # noqa: ANN401 - the SDK's own
+    def __init__(self, facts: GuardFacts, agent: Any, terms: GuardTerms) -> None:  # noqa: ANN401 - the SDK's own
         self.facts = facts
         self.agent = agent
         self._gate = terms.gate
@@ -223,16 +223,21 @@ class CallGuard:
 def has_controller(gate: Gate) -> bool:
     """Whether there is somebody to ask; not where the state of an agent inside a tool is restored by itself."""
     try:
-        return gate.controller is not None
+        _ = gate.controller
     except ConfigurationError:
         return False
+    return True
 
 
 def can_stop(gate: Gate) -> bool:
     """Whether a run that asks here stops: its controller defers, and the interruption reaches the application."""
     current, around = running.current_call(), _AROUND.get()
     is_inside = current is not None and current.call is not None
-    return has_controller(gate) and gate.controller.mode == "defer" and (not is_inside or (around is not None and around.stops))
+    return (
+        has_controller(gate)
+        and gate.controller.mode == "defer"
+        and (not is_inside or (around is not None and around.stops))
+    )
 
 
 def unreadable(error: ValueError) -> Denied:

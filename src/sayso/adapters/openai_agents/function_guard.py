@@ -32,7 +32,7 @@ from sayso.adapters.openai_agents.call_guard import (
     Ended,
     GuardTerms,
     RanCall,
-    ToolFacts,
+    GuardFacts,
     WantedCall,
     unreadable,
 )
@@ -52,7 +52,7 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
 
     def __init__(self, tool: FunctionTool, agent: Any, terms: GuardTerms) -> None:  # noqa: ANN401 - the SDK's own
         function = getattr(tool, "__wrapped__", None)  # set where `@function_tool` has made it
-        facts = ToolFacts(tool.qualified_name, tool.params_json_schema, description=tool.description, function=function)
+        facts = GuardFacts(tool.qualified_name, tool.params_json_schema, description=tool.description, function=function)
         super().__init__(tool, facts, agent, terms)
         self._function = function
         self._takes_all = function is not None and tool.timeout_seconds is None  # else the SDK fits the context to it

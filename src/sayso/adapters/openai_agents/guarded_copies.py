@@ -12,7 +12,7 @@ import inspect
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from sayso.adapters.openai_agents.call_guard import CallGuard, GuardTerms, ToolFacts, can_stop
+from sayso.adapters.openai_agents.call_guard import CallGuard, GuardTerms, GuardFacts, can_stop
 
 ToolT = TypeVar("ToolT")
 
@@ -20,7 +20,7 @@ ToolT = TypeVar("ToolT")
 class GuardedCopies(ABC, Generic[ToolT]):
     """The guarded copies of one tool in one agent."""
 
-    def __init__(self, tool: ToolT, facts: ToolFacts, agent: Any, terms: GuardTerms) -> None:  # noqa: ANN401 - the SDK's own
+    def __init__(self, tool: ToolT, facts: GuardFacts, agent: Any, terms: GuardTerms) -> None:  # noqa: ANN401 - the SDK's own
         self._tool = tool
         self._guard = CallGuard(facts, agent, terms)
         self._gate = terms.gate

@@ -24,7 +24,7 @@ from agents import (
 from agents.tool_context import ToolContext
 
 from sayso.adapters.kit import add_feedback, call_text, has_feedback
-from sayso.adapters.openai_agents.call_guard import Ended, GuardTerms, RanCall, ToolFacts, WantedCall
+from sayso.adapters.openai_agents.call_guard import Ended, GuardTerms, RanCall, GuardFacts, WantedCall
 from sayso.adapters.openai_agents.function_guard import FunctionGuard
 from sayso.adapters.openai_agents.guarded_copies import GuardedCopies, answer_of
 from sayso.core.canonical import thaw
@@ -62,7 +62,7 @@ class ShellGuard(GuardedCopies[ShellTool]):
     """The guard of a shell whose commands run here; the SDK tells the model of what it raises, and goes on."""
 
     def __init__(self, tool: ShellTool, agent: Any, terms: GuardTerms) -> None:  # noqa: ANN401 - the SDK's own
-        super().__init__(tool, ToolFacts(tool.name, _SHELL, description="Run commands in a shell."), agent, terms)
+        super().__init__(tool, GuardFacts(tool.name, _SHELL, description="Run commands in a shell."), agent, terms)
 
     def _put_guard(self, copied: ShellTool, *, stops: bool) -> None:
         copied.executor = self.execute
@@ -100,7 +100,7 @@ class CustomGuard(GuardedCopies[CustomTool]):
     """The guard of a custom tool; the SDK tells the model of what it raises, and goes on."""
 
     def __init__(self, tool: CustomTool, agent: Any, terms: GuardTerms) -> None:  # noqa: ANN401 - the SDK's own
-        super().__init__(tool, ToolFacts(tool.name, _CUSTOM, description=tool.description), agent, terms)
+        super().__init__(tool, GuardFacts(tool.name, _CUSTOM, description=tool.description), agent, terms)
 
     def _put_guard(self, copied: CustomTool, *, stops: bool) -> None:
         copied.on_invoke_tool = self.invoke
@@ -127,7 +127,7 @@ class CustomGuard(GuardedCopies[CustomTool]):
         return Ended(await result if inspect.isawaitable(result) else result)
 
 
-def _text_of(facts: ToolFacts, done: RanCall | Denied) -> Any:  # noqa: ANN401 - what a tool returns
+def _text_of(facts: GuardFacts, done: RanCall | Denied) -> Any:  # noqa: ANN401 - what a tool returns
     """Return a result with what a person has edited and noted, or the words of a refusal."""
     if isinstance(done, Denied):
         return done.message

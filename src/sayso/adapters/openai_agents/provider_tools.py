@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agents import Agent, FunctionTool, HostedMCPTool, Tool
+from agents import Agent, FunctionTool, HostedMCPTool, ModelSettings, Tool
 
 from sayso.adapters.kit import Gate
 from sayso.errors import ConfigurationError
@@ -38,16 +38,24 @@ class ProviderTools:
             )
         return False
 
-
     def check(self, agent: Agent[Any]) -> None:
         """Check that an agent brings no tools to its model that nobody sees here.
 
         Raises:
             ConfigurationError: it may, and the policy does not let them run unasked.
         """
-        extra = (agent.model_settings.extra_body, agent.model_settings.extra_args)
-        brings = any(isinstance(each, Mapping) and {"tools", "prompt"} & each.keys() for each in extra)
-        if (brings or agent.prompt is not None) and not self._gate.allows("prompt"):
+        if agent.prompt is not None:
+            self._refuse_unless_allowed(agent)
+        self.check_settings(agent, agent.model_settings)
+
+    def check_settings(self, agent: Agent[Any], settings: ModelSettings | None) -> None:
+        """Do the same for the settings of a model."""
+        extra = () if settings is None else (settings.extra_body, settings.extra_args)
+        if any(isinstance(each, Mapping) and {"tools", "prompt"} & each.keys() for each in extra):
+            self._refuse_unless_allowed(agent)
+
+    def _refuse_unless_allowed(self, agent: Agent[Any]) -> None:
+        if not self._gate.allows("prompt"):
             raise ConfigurationError(
                 f"the agent {agent.name!r} has a prompt or settings that may bring tools to its model, which run where "
                 "nobody can be asked; allow them by the rule prompt: none, or take them out"

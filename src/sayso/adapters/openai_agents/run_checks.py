@@ -1,4 +1,4 @@
-"""Run checks: the SDK's default runner, with a backstop under the agents that nobody guards.
+"""Run checks: the SDK's default runner, with a backstop under unguarded agents.
 
 `Agent.as_tool` and a tool that runs an agent take no hooks of the run around them. All runs pass the default runner.
 
@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Generator
 from typing import Any, cast
 
-from agents import Agent, ModelResponse, RunConfig, RunContextWrapper, RunHooks, RunResult, RunResultStreaming, Tool
+from agents import Agent, ModelResponse, ModelSettings, RunConfig, RunContextWrapper, RunHooks, RunResult, RunResultStreaming, Tool
 from agents.lifecycle import RunHooksBase
 from agents.run import get_default_agent_runner, set_default_agent_runner
 from agents.tool_context import ToolContext
@@ -26,6 +26,10 @@ from sayso.errors import ConfigurationError
 
 class GuardedMark:
     """The mark of agents whose tools decide about their calls themselves."""
+
+    def check_model_settings(self, settings: ModelSettings | None) -> None:
+        """Check that settings bring no tools to the model that nobody sees here."""
+        raise NotImplementedError
 
 
 def check_runs() -> None:
@@ -74,15 +78,20 @@ def _checked(agent: Agent[Any], settings: dict[str, Any]) -> dict[str, Any]:
     hooks: Any = settings.get("hooks")
     if (is_guarded or running.current_call() is not None) and isinstance(hooks, RunHooksBase | None):
         settings = {**settings, "hooks": StartHooks(cast("Any", hooks), only_guarded=is_guarded)}
-    return {**settings, "run_config": _telling(settings.get("run_config"))} if is_guarded else settings
+    if not isinstance(agent, GuardedMark):
+        return settings
+    config: Any = _telling(settings.get("run_config"))
+    if isinstance(config, RunConfig):
+        agent.check_model_settings(config.model_settings)
+    return {**settings, "run_config": config}
 
 
 def _telling(given: Any) -> Any:  # noqa: ANN401 - the SDK's own
     """Return the settings of a run, in which the model is told of a call to a tool that is hidden from it."""
-    wanted = "return_error_to_model"
-    if isinstance(given, RunConfig | None):
-        return dataclasses.replace(given or RunConfig(), tool_not_found_behavior=wanted)
-    return {**cast("dict[str, Any]", given), "tool_not_found_behavior": wanted} if isinstance(given, dict) else given
+    config = RunConfig(**cast("dict[str, Any]", given)) if isinstance(given, dict) else given
+    if not isinstance(config, RunConfig | None):
+        return given  # which the SDK refuses
+    return dataclasses.replace(config or RunConfig(), tool_not_found_behavior="return_error_to_model")
 
 
 class StartHooks(RunHooks[Any]):
