@@ -30,9 +30,9 @@ from agents.tool_context import ToolContext
 from sayso.adapters.kit import add_feedback, call_text, fill_defaults, has_feedback
 from sayso.adapters.openai_agents.call_guard import (
     Ended,
+    GuardFacts,
     GuardTerms,
     RanCall,
-    GuardFacts,
     WantedCall,
     unreadable,
 )
@@ -52,7 +52,9 @@ class FunctionGuard(GuardedCopies[FunctionTool]):
 
     def __init__(self, tool: FunctionTool, agent: Any, terms: GuardTerms) -> None:  # noqa: ANN401 - the SDK's own
         function = getattr(tool, "__wrapped__", None)  # set where `@function_tool` has made it
-        facts = GuardFacts(tool.qualified_name, tool.params_json_schema, description=tool.description, function=function)
+        facts = GuardFacts(
+            tool.qualified_name, tool.params_json_schema, description=tool.description, function=function
+        )
         super().__init__(tool, facts, agent, terms)
         self._function = function
         self._takes_all = function is not None and tool.timeout_seconds is None  # else the SDK fits the context to it

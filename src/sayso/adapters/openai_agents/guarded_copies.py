@@ -12,7 +12,7 @@ import inspect
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from sayso.adapters.openai_agents.call_guard import CallGuard, GuardTerms, GuardFacts, can_stop
+from sayso.adapters.openai_agents.call_guard import CallGuard, GuardFacts, GuardTerms, can_stop
 
 ToolT = TypeVar("ToolT")
 

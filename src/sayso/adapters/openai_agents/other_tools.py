@@ -24,7 +24,7 @@ from agents import (
 from agents.tool_context import ToolContext
 
 from sayso.adapters.kit import add_feedback, call_text, has_feedback
-from sayso.adapters.openai_agents.call_guard import Ended, GuardTerms, RanCall, GuardFacts, WantedCall
+from sayso.adapters.openai_agents.call_guard import Ended, GuardFacts, GuardTerms, RanCall, WantedCall
 from sayso.adapters.openai_agents.function_guard import FunctionGuard
 from sayso.adapters.openai_agents.guarded_copies import GuardedCopies, answer_of
 from sayso.core.canonical import thaw

@@ -12,7 +12,17 @@ import dataclasses
 from collections.abc import Generator
 from typing import Any, cast
 
-from agents import Agent, ModelResponse, ModelSettings, RunConfig, RunContextWrapper, RunHooks, RunResult, RunResultStreaming, Tool
+from agents import (
+    Agent,
+    ModelResponse,
+    ModelSettings,
+    RunConfig,
+    RunContextWrapper,
+    RunHooks,
+    RunResult,
+    RunResultStreaming,
+    Tool,
+)
 from agents.lifecycle import RunHooksBase
 from agents.run import get_default_agent_runner, set_default_agent_runner
 from agents.tool_context import ToolContext
