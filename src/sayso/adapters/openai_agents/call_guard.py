@@ -23,7 +23,6 @@ from sayso.adapters.kit import (
     OnDenied,
     build_call,
     check_start,
-    fill_defaults,
     is_suspended,
     marked_tool,
     resume_suspended,
@@ -67,7 +66,7 @@ class GuardTerms(NamedTuple):
 
 
 class WantedCall(NamedTuple):
-    """A call as the SDK tells of it; `marked`: the SDK's own mark asks about it."""
+    """A call as the SDK tells of it, with its defaults; `marked`: the SDK's own mark asks about it."""
 
     context: RunContextWrapper[Any]
     args: Mapping[str, Any]
@@ -183,7 +182,7 @@ class CallGuard:
         try:
             call = build_call(
                 facts.name,
-                fill_defaults(wanted.args, facts.schema),
+                wanted.args,
                 call_id=wanted.call_id,
                 agent=self.agent.name,
                 session=self._gate.session_for(run.record.run),

@@ -98,7 +98,7 @@ def _checked(agent: Agent[Any], settings: dict[str, Any]) -> dict[str, Any]:
 
 def _telling(given: Any) -> Any:  # noqa: ANN401 - the SDK's own
     """Return the settings of a run, in which the model is told of a call to a tool that is hidden from it."""
-    config = RunConfig(**cast("dict[str, Any]", given)) if isinstance(given, dict) else given
+    config: Any = RunConfig(**cast("dict[str, Any]", given)) if isinstance(given, dict) else given
     if not isinstance(config, RunConfig | None):
         return given  # which the SDK refuses
     return dataclasses.replace(config or RunConfig(), tool_not_found_behavior="return_error_to_model")

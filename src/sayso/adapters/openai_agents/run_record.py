@@ -36,7 +36,8 @@ class CurrentRun(NamedTuple):
 class _LiveText(str):
     """The text of a record in a run that began here; a copy of it, as the state of the run has it, is plain text."""
 
-    __slots__ = ()
+    __slots__ = ("record",)
+    record: RunRecord
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         return str, (str(self),)
@@ -56,8 +57,10 @@ def find_run(context: RunContextWrapper[Any]) -> CurrentRun | None:
     text = context.get_rejection_message(_TOOL, _TOOL)
     if text is None:
         return None
+    if isinstance(text, _LiveText):
+        return CurrentRun(text.record, began_here=True)
     try:
-        return CurrentRun(msgspec.json.decode(text.encode(), type=RunRecord), isinstance(text, _LiveText))
+        return CurrentRun(msgspec.json.decode(text, type=RunRecord), began_here=False)
     except msgspec.MsgspecError:  # somebody has changed it
         return None
 
@@ -72,7 +75,8 @@ def add_request(context: RunContextWrapper[Any], agent: Any, request_id: str) ->
 
 def _keep(context: RunContextWrapper[Any], agent: Any, run: CurrentRun) -> None:  # noqa: ANN401 - the SDK's own type
     text = msgspec.json.encode(run.record).decode()
+    if run.began_here:
+        text = _LiveText(text)
+        text.record = run.record
     item = ToolApprovalItem(agent=agent, raw_item={"type": _TOOL}, tool_name=_TOOL)
-    RunContextWrapper.reject_tool(
-        context, item, always_reject=True, rejection_message=_LiveText(text) if run.began_here else text
-    )
+    RunContextWrapper.reject_tool(context, item, always_reject=True, rejection_message=text)
