@@ -188,7 +188,7 @@ class TestAgentsInside:
 
     async def test_a_tool_inside_that_has_the_name_of_the_outer_one_is_stopped(self) -> None:
         tools, (controller, _) = Toolbox(), person(YES)
-        inner = payer(tools)
+        inner = payer(tools, [[Call("pay", {"amount": 5, "to": "bob"})], "done"])
 
         async def pay(amount: int, to: str = "bob") -> str:
             return str((await Runner.run(inner, "go")).final_output)

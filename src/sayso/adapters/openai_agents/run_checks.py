@@ -90,17 +90,17 @@ def _checked(agent: Agent[Any], settings: dict[str, Any]) -> dict[str, Any]:
         settings = {**settings, "hooks": StartHooks(cast("Any", hooks), only_guarded=is_guarded)}
     if not isinstance(agent, GuardedMark):
         return settings
-    config: Any = _telling(settings.get("run_config"))
+    config = _telling(settings.get("run_config"))
     if isinstance(config, RunConfig):
         agent.check_model_settings(config.model_settings)
     return {**settings, "run_config": config}
 
 
-def _telling(given: Any) -> Any:  # noqa: ANN401 - the SDK's own
+def _telling(given: object) -> object:
     """Return the settings of a run, in which the model is told of a call to a tool that is hidden from it."""
-    config: Any = RunConfig(**cast("dict[str, Any]", given)) if isinstance(given, dict) else given
+    config = RunConfig(**cast("dict[str, Any]", given)) if isinstance(given, dict) else given
     if not isinstance(config, RunConfig | None):
-        return given  # which the SDK refuses
+        return config  # which the SDK refuses
     return dataclasses.replace(config or RunConfig(), tool_not_found_behavior="return_error_to_model")
 
 
