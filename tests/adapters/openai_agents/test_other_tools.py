@@ -216,6 +216,13 @@ async def test_what_the_sdk_itself_asks_about_is_not_approved_by_going_on() -> N
     assert (patches, local.ran, len(result.interruptions)) == ([], ["buy milk"], 1)
 
 
+async def test_they_are_hidden_where_there_is_nobody_to_ask() -> None:
+    agent: Any = Approvals().guard(agent_of(["done"], []))
+    agent.tools = list(HOSTED)
+    await Runner.run(agent, "go")
+    assert agent.model.calls[0].tools == []
+
+
 async def test_the_bare_sdk_shows_them_all() -> None:
     agent: Any = agent_of(["done"], [])
     agent.tools = list(HOSTED)

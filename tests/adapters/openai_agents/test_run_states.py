@@ -14,9 +14,9 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.case import SERVER
 from tests.adapters.conformance.pausing import deferring
-from tests.adapters.conformance.toolbox import NO, YES, Toolbox
+from tests.adapters.conformance.toolbox import NO, YES, Desk, Toolbox
 from tests.adapters.openai_agents.driver import Prompt, agent_of
-from tests.adapters.openai_agents.sdk_runs import PAY, answer, guarded, person, restored, stopped, told
+from tests.adapters.openai_agents.sdk_runs import PAY, answer, guarded, payer, person, restored, stopped, told
 
 from sayso import ApprovalController, ApprovalDecision, ApprovalPending, Policy
 from sayso.adapters.openai_agents import Approvals, WebUser, park, questions, resume, resume_sync
@@ -102,6 +102,30 @@ class TestParking:
         with pytest.raises(ApprovalPending):
             await resume(guarded(Toolbox(), controller, ["done"]), parked, controller=controller)
         assert [each.id for each in await controller.parked_runs()] == [parked]
+
+    async def test_a_bare_agent_does_not_go_on_with_a_parked_run(self) -> None:
+        tools, controller = Toolbox(), defers()
+        parked = await park(await Runner.run(guarded(tools, controller), "go"), controller)
+        await answer(controller, NO)
+        with pytest.raises(ConfigurationError, match="has no `Approvals`"):
+            await resume(payer(tools, ["done"]), parked, controller=controller)
+        assert (tools.ran, len(await controller.parked_runs())) == ([], 1)
+
+    async def test_a_stream_that_is_left_while_somebody_is_asked_withdraws_the_question(self) -> None:
+        tools, desk = Toolbox(), Desk()
+        controller = ApprovalController(channels=[desk])
+        stream = Runner.run_streamed(guarded(tools, controller), "go")
+
+        async def read() -> None:
+            async for _ in stream.stream_events():
+                pass
+
+        reader = asyncio.create_task(read())
+        (asked,) = await desk.wait_for(1)
+        stream.cancel()
+        row = await controller.wait(asked.id, timeout=10)
+        await asyncio.wait([reader])
+        assert (row.status, tools.ran) == ("withdrawn", [])
 
     async def test_arguments_that_nobody_can_read_stop_the_run_and_ask_nobody(self) -> None:
         tools, controller = Toolbox(), defers()

@@ -126,7 +126,7 @@ class Approvals:
         if copies is None or not copies.are_of(tool):
             copies = guarded_copies(tool, agent, self._terms)
             if copies is None:
-                return tool if self._provider_tools.may_show(tool) else None
+                return tool if has_controller(self._gate) and self._provider_tools.may_show(tool) else None
             self._copies[key] = copies
         return copies.current()
 

@@ -16,6 +16,7 @@ from agents.items import ToolApprovalItem
 
 from sayso.adapters import kit
 from sayso.adapters.kit import Pause, resuming
+from sayso.adapters.openai_agents.run_checks import GuardedMark
 from sayso.adapters.openai_agents.run_record import current_run, find_run
 from sayso.core.model import ApprovalRequest
 from sayso.engine import blocking
@@ -78,7 +79,12 @@ async def resume(
         ApprovalPending: one of the questions is still open.
         AlreadyResuming: another process is resuming it.
         UnknownRequest: no run is parked under this id, or no longer.
+        ConfigurationError: the agent is not guarded.
     """
+    if not isinstance(agent, GuardedMark):
+        raise ConfigurationError(
+            f"the agent {agent.name!r} has no `Approvals`, so it would run what was refused; resume with the guarded one"
+        )
     async with resuming(parked_id, controller, framework=_FRAMEWORK) as held:
         state = await RunState.from_json(agent, msgspec.json.decode(held.pause.state), **(restore or {}))
         for each in filter(is_guarded_call, state.get_interruptions()):
