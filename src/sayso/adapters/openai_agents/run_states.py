@@ -83,7 +83,7 @@ async def resume(
     """
     if not isinstance(agent, GuardedMark):
         raise ConfigurationError(
-            f"the agent {agent.name!r} has no `Approvals`, so it would run what was refused; resume with the guarded one"
+            f"the agent {agent.name!r} has no `Approvals`, and would run what was refused; pass the guarded one"
         )
     async with resuming(parked_id, controller, framework=_FRAMEWORK) as held:
         state = await RunState.from_json(agent, msgspec.json.decode(held.pause.state), **(restore or {}))
