@@ -49,6 +49,7 @@ FRAMEWORKS = (
     ("crewai", "crewai", "crewai"),
     ("google-adk", "google_adk", "google.adk.agents"),
     ("langchain", "langchain", "langchain.agents"),
+    ("openai-agents", "openai_agents", "agents"),
     ("strands", "strands", "strands"),
 )
 

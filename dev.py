@@ -343,16 +343,17 @@ FRAMEWORKS = {
             needs=("deepagents", "langchain-mcp-adapters", "langgraph-checkpoint-sqlite>=3"),
             oldest=("langchain==1.2.13",),
         ),
+        Framework("openai-agents", "openai_agents", oldest=("openai-agents==0.23.1",)),
+        Framework("google-adk", "google_adk", needs=("google-adk[db,mcp]",), oldest=("google-adk==2.13.0",)),
         Framework(
             "agent-framework",
             "agent_framework",
             needs=("tenacity>=9.1.4",),  # its MCP tools want it
             oldest=("agent-framework-core==1.19.0", "mcp<2"),
         ),
-        Framework("strands", "strands", oldest=("strands-agents==1.59.0",)),
         Framework("crewai", "crewai", oldest=("crewai==1.15.10",)),
+        Framework("strands", "strands", oldest=("strands-agents==1.59.0",)),
         Framework("claude-agent", "claude_agent", oldest=("claude-agent-sdk==0.2.177",)),
-        Framework("google-adk", "google_adk", needs=("google-adk[db,mcp]",), oldest=("google-adk==2.13.0",)),
     )
 }
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from agents import Agent, Model, ModelResponse, Runner, RunState, Usage, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    FunctionTool,
+    Model,
+    ModelResponse,
+    RunContextWrapper,
+    Runner,
+    RunState,
+    Tool,
+    Usage,
+    function_tool,
+    set_tracing_disabled,
+)
+from agents.tool_context import ToolContext
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
-from sayso.adapters.openai_agents import Approvals, park, questions, resume
 
 from benchmarks import report
 from benchmarks.agent_runs import CALLS, Run, compare_runs, compare_stops, write_file
 from benchmarks.rows import Row
 from benchmarks.timing import Effort
 from sayso import ApprovalController, ApprovalDecision, Policy
+from sayso.adapters.openai_agents import Approvals, park, questions, resume
 from sayso.engine import blocking
 
 set_tracing_disabled(disabled=True)
@@ -49,6 +63,25 @@ class Script(Model):
         raise NotImplementedError
 
 
+class EmptyHooks(Agent[Any]):
+    """An agent whose tools are copies with hooks that do nothing, as those of a guarded one have."""
+
+    async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
+        return [_hooked(tool) for tool in await super().get_all_tools(run_context)]
+
+
+def _hooked(tool: Tool) -> Tool:
+    if not isinstance(tool, FunctionTool):
+        return tool
+    copied, invoke = copy.copy(tool), tool.on_invoke_tool
+
+    async def hook(context: ToolContext[Any], arguments: str) -> object:
+        return await invoke(context, arguments)
+
+    copied.on_invoke_tool = hook
+    return copied
+
+
 def agent(calls: int, **marks: Any) -> Agent[Any]:  # noqa: ANN401 - the SDK's settings
     return Agent(name="writer", model=Script(calls), tools=[function_tool(write_file, **marks)])
 
@@ -68,6 +101,7 @@ async def run_of_calls(effort: Effort) -> list[Row]:
             effort,
             ungated=runs_of(ungated),
             ours=runs_of(ours),
+            empty=runs_of(EmptyHooks(name="writer", model=Script(CALLS), tools=[function_tool(write_file)])),
             theirs=runs_of(theirs),
             peer="needs_approval",
         )
