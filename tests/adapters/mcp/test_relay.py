@@ -430,6 +430,16 @@ async def test_pins_that_cannot_be_read_stop_every_call(desk: Desk) -> None:
     assert desk.ran == []
 
 
+async def test_the_session_of_a_client_that_starts_servers_with_its_own_is_that(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "chat-9")
+    async with relay(desk) as client:
+        client.call("pay", 1)
+        assert (await desk.answer()).session == "chat-9"
+        await client.result()
+
+
 async def test_the_client_and_its_session_are_known_from_its_own_words(desk: Desk) -> None:
     meta = {
         "io.modelcontextprotocol/clientInfo": {"name": "codex", "version": "1"},
