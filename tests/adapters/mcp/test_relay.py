@@ -128,6 +128,13 @@ async def test_a_line_that_is_no_single_message_is_answered_with_an_error(desk: 
     assert desk.ran == []
 
 
+async def test_arguments_that_nobody_could_be_shown_reach_nobody(desk: Desk) -> None:
+    async with relay(desk) as client:
+        client.call("look", 1, to="\ud800")
+        assert "half a character" in await client.result()
+    assert desk.ran == []
+
+
 async def test_a_call_without_an_id_reaches_nobody(desk: Desk) -> None:
     async with relay(desk) as client:
         client.call("look", None)
