@@ -128,6 +128,13 @@ async def test_a_line_that_is_no_single_message_is_answered_with_an_error(desk: 
     assert desk.ran == []
 
 
+async def test_arguments_that_nobody_could_be_shown_reach_nobody(desk: Desk) -> None:
+    async with relay(desk) as client:
+        client.call("look", 1, to="\ud800")
+        assert "half a character" in await client.result()
+    assert desk.ran == []
+
+
 async def test_a_call_without_an_id_reaches_nobody(desk: Desk) -> None:
     async with relay(desk) as client:
         client.call("look", None)
@@ -438,6 +445,16 @@ async def test_pins_that_cannot_be_read_stop_every_call(desk: Desk) -> None:
         client.send("tools/list", 2)
         assert "cannot be read" in (await client.read())["error"]["message"]
     assert desk.ran == []
+
+
+async def test_the_session_of_a_client_that_starts_servers_with_its_own_is_that(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "chat-9")
+    async with relay(desk) as client:
+        client.call("pay", 1)
+        assert (await desk.answer()).session == "chat-9"
+        await client.result()
 
 
 async def test_the_client_and_its_session_are_known_from_its_own_words(desk: Desk) -> None:

@@ -28,7 +28,7 @@ from sayso.adapters.mcp.tool_listing import argument_names
 from sayso.adapters.mcp.waiting import Waiting, own_round
 from sayso.core.canonical import thaw
 from sayso.core.model import Approved, Denied, Pending
-from sayso.errors import ConfigurationError, StoreError, ToolError
+from sayso.errors import CanonicalError, ConfigurationError, StoreError, ToolError
 
 if TYPE_CHECKING:
     from sayso.adapters.kit import Gate
@@ -97,7 +97,7 @@ class Relay:
         """
         try:
             result = await self._decide_and_run(message, exchange)
-        except (ConfigurationError, MessageError, StoreError, ToolError) as error:
+        except (CanonicalError, ConfigurationError, MessageError, StoreError, ToolError) as error:
             result = messages.refusal_result(f"Not executed: {error}.")
         except Exception as error:  # noqa: BLE001 - a call that cannot be decided about must be answered, too
             _LOG.exception("a call could not be decided about, so it does not run")

@@ -56,6 +56,7 @@ class Listing:
         self._turn = asyncio.Lock()
         self._end = -math.inf  # until when the list is current
         self._whose = ""
+        self._rules: dict[str, ToolRules] = {}  # by the hashes of definitions
         self.definitions = Definitions(pins)
 
     def expire(self) -> None:
@@ -77,9 +78,11 @@ class Listing:
 
     def rules(self, definition: Definition) -> ToolRules:
         """Return the rules that a tool brings along; one that the server has changed asks, whatever the policy says."""
-        change = self.definitions.change_of(definition.name)
-        rules = rules_from_schema(definition.schema, description=definition.description)
-        rules = replace(rules, judge=_asks)  # a default of `none` is not meant for servers that come later
+        change, rules = self.definitions.change_of(definition.name), self._rules.get(definition.hash)
+        if rules is None:
+            rules = rules_from_schema(definition.schema, description=definition.description)
+            rules = replace(rules, judge=_asks)  # a default of `none` is not meant for servers that come later
+            self._rules[definition.hash] = rules
         return _with_change(rules, definition, change) if change else rules
 
     def believed(self, definition: Definition) -> Mapping[str, Any]:
@@ -113,9 +116,14 @@ class Listing:
             time.monotonic() + self._lasts,
             {},
         )  # a change that is told meanwhile counts
+        self._rules.clear()
         shared = {key: value for key, value in meta.items() if key.startswith(messages.PROTOCOL)}
         try:
-            await self._read_pages(shared, ask)
+            async with asyncio.timeout(_SECONDS):
+                await self._read_pages(shared, ask)
+        except TimeoutError:
+            self.expire()
+            raise ToolError(f"the server has not listed its tools in {_SECONDS:g} seconds") from None
         except BaseException:
             self.expire()
             raise
@@ -133,11 +141,7 @@ class Listing:
     async def _read_page(self, meta: Mapping[str, Any], cursor: object, ask: AskServer) -> object:
         params = {**({} if cursor is None else {"cursor": cursor}), **({"_meta": meta} if meta else {})}
         request = {"jsonrpc": "2.0", "id": f"sayso-{secrets.token_hex(16)}", "method": messages.LIST}
-        try:
-            async with asyncio.timeout(_SECONDS):
-                response = messages.read_object(await ask({**request, **({"params": params} if params else {})}))
-        except TimeoutError:
-            raise ToolError(f"the server has not listed its tools in {_SECONDS:g} seconds") from None
+        response = messages.read_object(await ask({**request, **({"params": params} if params else {})}))
         if not isinstance(response.get("result"), dict):
             raise ToolError(f"the server does not list its tools: {messages.shown(response.get('error'))}")
         await self.definitions.learn(_tools_of(response))

@@ -97,7 +97,7 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--header-env",
     multiple=True,
-    metavar="NAME=VARIABLE",
+    metavar="NAME=VAR",
     help="A header for that server, such as Authorization=CRM_TOKEN, with the value of this environment variable.",
 )
 @click.option("--pass-authorization", is_flag=True, help="Pass on the Authorization of clients, which else stays here.")
