@@ -138,3 +138,14 @@ def test_a_process_that_hangs_refuses_in_time() -> None:
 def test_a_process_that_is_stopped_early_refuses() -> None:
     done = _pipe("os.kill(os.getpid(), signal.SIGTERM)\nthreading.Event().wait()")
     assert ("was stopped" in done.stdout, done.returncode) == (True, 0)
+
+
+def test_a_hook_loads_no_framework_no_server_and_no_screen(desk: HookDesk) -> None:
+    where = ["--policy", str(desk.folder / "sayso.yaml"), "--store", str(desk.store)]
+    command = [sys.executable, "-X", "importtime", "-P", "-m", "sayso", "hook", "claude", *where]
+    given = desk.event("look", {})
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=True)
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    heavy = {"pydantic", "pydantic_ai", "fastapi", "starlette", "uvicorn", "httpx2", "prompt_toolkit", "jsonschema"}
+    assert "msgspec" in loaded
+    assert not loaded & heavy

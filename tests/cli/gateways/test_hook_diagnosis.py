@@ -45,7 +45,7 @@ def test_a_hook_that_was_never_asked_is_a_warning_and_one_that_was_is_well(home:
     assert "never asked" in told
     fields = CLIENTS[client].fields
     kind = next((name for name, kind in CLIENTS[client].kinds.items() if kind == "before"), "")
-    event = {fields.session: "s", fields.folder: str(home), fields.tool: "look", fields.args: {}}
+    event: dict[str, Any] = {fields.session: "s", fields.folder: str(home), fields.tool: "look", fields.args: {}}
     given = json.dumps({**event, **({fields.kind: kind} if fields.kind else {})})
     subprocess.run(command, input=given, text=True, capture_output=True, timeout=60, check=True)
     ((state, _, told),) = diagnose_hooks()
