@@ -68,7 +68,7 @@ PLACES: Mapping[str, HookPlace] = {
         file=".codex/hooks.json",
         events=_CLAUDE_EVENTS[:2],
         entry=_codex_entry,
-        open=f"{_DIES}, and does not call a hook that you have not trusted in it",
+        open=f"{_DIES}, and calls only a hook that it trusts",
     ),
     "gemini": HookPlace(
         file=".gemini/settings.json",
