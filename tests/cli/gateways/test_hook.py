@@ -98,6 +98,12 @@ def test_an_event_that_wants_no_decision_gets_none(desk: HookDesk) -> None:
     assert (out, process.returncode) == ("{}\n", 0)
 
 
+def test_a_result_that_cannot_be_recorded_is_no_decision(desk: HookDesk) -> None:
+    with bounded(start(desk, "--store", "nowhere/sayso.db")) as process:
+        out, err = process.communicate(desk.event("look", {}, hook_event_name="PostToolUse"), timeout=60)
+    assert (out, process.returncode, "was not recorded" in err) == ("{}\n", 0, True)
+
+
 def test_a_decision_that_nobody_can_read_is_a_refusal_by_exit_code(desk: HookDesk) -> None:
     reader, writer = os.pipe()
     os.close(reader)

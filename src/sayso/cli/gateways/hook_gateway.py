@@ -24,6 +24,7 @@ from sayso.cli.gateways.decision_pipe import FAREWELL_SECONDS, DecisionPipe
 from sayso.cli.main import EXIT_CODES
 from sayso.cli.screen import say
 from sayso.cli.times import read_span
+from sayso.errors import AuditError, StoreError
 
 _STOPPED = "Not executed: the client does not wait for the call any more."
 _LATE = "Not executed: sayso did not come to a decision in time."
@@ -119,6 +120,11 @@ def _answer(options: _HookOptions, client: Client, hold: float) -> HookAnswer:
         return deny(_LATE)
     except asyncio.CancelledError:
         return deny(_STOPPED)
+    except (StoreError, ValueError) as error:
+        if event.kind == "before":
+            raise
+        logging.getLogger("sayso").warning("the result of a call was not recorded: %s", error)
+        return RECORDED
 
 
 async def _last_time(options: _HookOptions) -> float | None:
@@ -126,7 +132,6 @@ async def _last_time(options: _HookOptions) -> float | None:
     from sayso.config.load_policy import load_policy  # noqa: PLC0415 - only an event needs them
     from sayso.core import audit  # noqa: PLC0415 - as above
     from sayso.engine.controller import ApprovalController  # noqa: PLC0415 - as above
-    from sayso.errors import AuditError, StoreError  # noqa: PLC0415 - as above
 
     async with ApprovalController(policy=load_policy(options.policy), store=options.store) as controller:
         await controller.pending()
