@@ -15,11 +15,13 @@ class CodexLab(ClientLab):
     client = "codex"
 
     def command(self, *flags: str) -> list[str]:
-        (self.home / ".codex").mkdir(exist_ok=True)
-        (self.home / ".codex" / "config.toml").write_text(
+        settings = self.home / ".codex" / "config.toml"
+        settings.parent.mkdir(exist_ok=True)
+        trusted = settings.read_text().partition("[hooks.state.") if settings.exists() else ("", "", "")
+        settings.write_text(
             'model = "gpt-5.2-codex"\nmodel_provider = "scripted"\n[model_providers.scripted]\nname = "scripted"\n'
             f'base_url = "{self.model.url}/v1"\nwire_api = "responses"\nenv_key = "SCRIPTED_KEY"\n'
-            "request_max_retries = 0\nstream_max_retries = 0\n"
+            f"request_max_retries = 0\nstream_max_retries = 0\n{trusted[1]}{trusted[2]}"
         )
         program = [shutil.which("node") or "node", str(PACKAGES / "@openai" / "codex" / "bin" / "codex.js")]
         trust = [] if "--untrusted" in flags else ["--dangerously-bypass-hook-trust"]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.clients.bare_hooks import BROKEN, SAY
+from tests.clients.client_lab import PACKAGES
 from tests.clients.codex_lab import CodexLab
 from tests.clients.loopback_model import LoopbackModel
 
@@ -104,3 +108,13 @@ async def test_nothing_runs_when_sayso_cannot_decide(lab: CodexLab, broken: str)
         lab.policy.write_text("tools: {shell: noone}")
     await lab.run()
     assert lab.ran == []
+
+
+async def test_what_setup_writes_is_trusted_and_gates_the_client(lab: CodexLab) -> None:
+    lab.command()  # writes the settings that point it at the model
+    where = ["--policy", str(lab.policy), "--store", str(lab.store), "--hold", "1s"]
+    command = [sys.executable, "-P", "-m", "sayso", "setup", "codex", *where, "--anyway", "--yes"]
+    path = f"{PACKAGES / '.bin'}:{os.environ['PATH']}"
+    subprocess.run(command, env={**os.environ, "HOME": str(lab.home), "PATH": path}, check=True, timeout=90)
+    await lab.run("--untrusted")
+    assert (lab.ran, "make exactly this call again" in lab.told()[0]) == ([], True)

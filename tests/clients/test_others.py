@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.clients.bare_hooks import BROKEN
+from tests.clients.bare_hooks import BROKEN, READ
 from tests.clients.client_lab import ClientLab
 from tests.clients.copilot_lab import CopilotLab
 from tests.clients.gemini_lab import GeminiLab, QwenLab
@@ -121,3 +124,15 @@ async def test_the_plugin_of_opencode_stops_every_call_that_sayso_does_not_allow
     lab.set_hook(lab.hook_file(BROKEN[broken]))
     await lab.run()
     assert lab.ran == []
+
+
+@pytest.mark.parametrize("client", LABS)
+async def test_what_setup_writes_gates_the_client(build: Build, client: str) -> None:
+    lab = build(client)
+    if client != "opencode":
+        lab.set_hook(lab.hook_file(READ + "echo '{}'"))  # one of the owner's own, which stays
+    where = ["--policy", str(lab.policy), "--store", str(lab.store), "--hold", "1s"]
+    command = [sys.executable, "-P", "-m", "sayso", "setup", client, *where, "--anyway", "--yes"]
+    subprocess.run(command, env={**os.environ, "HOME": str(lab.home)}, check=True, timeout=90)
+    await lab.run()
+    assert (lab.ran, "make exactly this call again" in lab.told()[0]) == ([], True)

@@ -55,7 +55,14 @@ class Diagnosis(NamedTuple):
 @json_option
 def doctor(where: str | None, *, as_json: bool) -> None:
     """Say what is set up here, and what of it does not work."""
-    found = [*_check_policies(), *_check_store(where), *_check_versions(), _check_confinement(), *_check_terminal()]
+    found = [
+        *_check_policies(),
+        *_check_store(where),
+        *_check_hooks(),
+        *_check_versions(),
+        _check_confinement(),
+        *_check_terminal(),
+    ]
     if as_json:
         say(to_json([each._asdict() for each in found], indent=2))
     else:
@@ -239,6 +246,12 @@ async def _check_chain(store: Store) -> Diagnosis:
         return Diagnosis("ok", "audit", f"the chain is whole, {await audit.verify(store)} entries")
     except AuditError as error:
         return Diagnosis("problem", "audit", f"the chain is broken: {error}")
+
+
+def _check_hooks() -> Iterator[Diagnosis]:
+    from sayso.cli.gateways.hook_diagnosis import diagnose_hooks  # noqa: PLC0415 - only this command needs it
+
+    yield from (Diagnosis(*each) for each in diagnose_hooks())
 
 
 def _check_versions() -> Iterator[Diagnosis]:

@@ -42,9 +42,9 @@ class HookDesk:
         }
 
     @contextlib.asynccontextmanager
-    async def controller(self) -> AsyncGenerator[ApprovalController]:
-        """Open the store as another process would."""
-        policy = policy_for(Policy.from_dict(self.rules, base=self.folder), str(self.folder))
+    async def controller(self, folder: str = "") -> AsyncGenerator[ApprovalController]:
+        """Open the store as another process would, for a client that works in this folder."""
+        policy = policy_for(Policy.from_dict(self.rules, base=self.folder), folder or str(self.folder))
         async with ApprovalController(policy=policy, store=self.store) as controller:
             yield controller
 
@@ -64,7 +64,7 @@ class HookDesk:
     ) -> HookAnswer:
         """Decide about a call, as a process that begins now."""
         event = read_event(self.event(tool, args, **others), self.client)
-        async with self.controller() as controller:
+        async with self.controller(event.folder) as controller:
             return await HookGate(Gate(controller), self.client, hold=hold, unanswered=unanswered).decide(event)
 
     async def record(self, tool: str, args: dict[str, Any], *, kind: str = "PostToolUse", **others: Any) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from sayso.adapters.coding_agents.client_calls import EFFECTS, read_call
 from sayso.adapters.coding_agents.clients import CLAUDE, CLIENTS, COPILOT, GEMINI, Client
 from sayso.adapters.coding_agents.hook_events import read_event
+from sayso.cli.gateways.decision_pipe import FAREWELL_SECONDS
 
 
 def event(client: Client, tool: str, args: Any, **others: Any) -> str:
@@ -29,6 +30,16 @@ def test_every_client_has_a_shell_and_its_tools_are_named_as_the_effects_are(cli
     names = {tool.name for tool in client.tools.values()}
     assert "shell" in names
     assert names <= set(EFFECTS)
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=list(CLIENTS))
+def test_a_hook_ends_before_its_client_gives_it_up(client: Client) -> None:
+    assert 0 < client.hold + 2 * FAREWELL_SECONDS < client.limit
+
+
+def test_a_sub_agent_is_named_behind_its_client() -> None:
+    text = event(CLAUDE, "Bash", {"command": "ls"}, agent_type="reviewer")
+    assert read_call(read_event(text, CLAUDE), CLAUDE).call.agent_path == ("claude", "reviewer")
 
 
 def test_words_of_the_agent_and_names_of_arguments_are_put_right() -> None:

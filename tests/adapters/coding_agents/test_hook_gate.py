@@ -70,7 +70,9 @@ async def test_a_line_is_judged_in_the_folder_of_the_client_and_not_in_that_of_t
     desk.rules["shell"] |= {"folder": "work", "rules": [{"pattern": "git status", "approval": "none"}]}
     desk.rules["sandbox"]["zones"]["work"]["approval"] = {"write": "none"}
     line = {"command": "git status > notes.txt"}
-    assert (await desk.decide("Bash", line)).decision == "deny"
+    assert "blocked by policy" in (await desk.decide("Bash", line)).reason
+    inside = await desk.decide("Bash", line, cwd=str(desk.folder / "work"))
+    assert "Not executed yet" in inside.reason, "a redirection asks even where the zone allows it"
 
 
 # What a person decides.

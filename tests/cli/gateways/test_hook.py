@@ -98,6 +98,12 @@ def test_an_event_that_wants_no_decision_gets_none(desk: HookDesk) -> None:
     assert (out, process.returncode) == ("{}\n", 0)
 
 
+def test_a_result_that_cannot_be_recorded_is_no_decision(desk: HookDesk) -> None:
+    with bounded(start(desk, "--store", "nowhere/sayso.db")) as process:
+        out, err = process.communicate(desk.event("look", {}, hook_event_name="PostToolUse"), timeout=60)
+    assert (out, process.returncode, "was not recorded" in err) == ("{}\n", 0, True)
+
+
 def test_a_decision_that_nobody_can_read_is_a_refusal_by_exit_code(desk: HookDesk) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -138,3 +144,14 @@ def test_a_process_that_hangs_refuses_in_time() -> None:
 def test_a_process_that_is_stopped_early_refuses() -> None:
     done = _pipe("os.kill(os.getpid(), signal.SIGTERM)\nthreading.Event().wait()")
     assert ("was stopped" in done.stdout, done.returncode) == (True, 0)
+
+
+def test_a_hook_loads_no_framework_no_server_and_no_screen(desk: HookDesk) -> None:
+    where = ["--policy", str(desk.folder / "sayso.yaml"), "--store", str(desk.store)]
+    command = [sys.executable, "-X", "importtime", "-P", "-m", "sayso", "hook", "claude", *where]
+    given = desk.event("look", {})
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=True)
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    heavy = {"pydantic", "pydantic_ai", "fastapi", "starlette", "uvicorn", "httpx2", "prompt_toolkit", "jsonschema"}
+    assert "msgspec" in loaded
+    assert not loaded & heavy

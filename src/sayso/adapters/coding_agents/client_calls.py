@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from sayso.adapters.kit import build_call, content_id
 from sayso.core.canonical import thaw
@@ -103,13 +104,12 @@ def read_call(event: HookEvent, client: Client) -> ClientCall:
     call = build_call(
         name,
         args,
-        agent=event.agent or client.key,
         run=f"hook:{client.key}",
         session=event.session,
         schema_hash=_place(name, event, client),
     )
     return ClientCall(
-        call=call,
+        call=replace(call, agent_path=(client.key, event.agent) if event.agent else (client.key,)),
         event=event,
         client=client,
         withheld={theirs: event.args[theirs] for theirs in words if theirs in event.args},

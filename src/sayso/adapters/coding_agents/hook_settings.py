@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
@@ -16,6 +17,7 @@ import msgspec
 
 Settings = dict[str, Any]
 _CLAUDE_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+_PLUGIN_LINE = re.compile(r"^const COMMAND = (\[.*\])$", re.MULTILINE)
 _PLUGIN_COMMAND = 'const COMMAND = ["sayso", "hook", "opencode"]'
 
 
@@ -66,7 +68,7 @@ PLACES: Mapping[str, HookPlace] = {
         file=".codex/hooks.json",
         events=_CLAUDE_EVENTS[:2],
         entry=_codex_entry,
-        open=f"{_DIES}, and does not call a hook that you have not trusted in it",
+        open=f"{_DIES}, and calls only a hook that it trusts",
     ),
     "gemini": HookPlace(
         file=".gemini/settings.json",
@@ -145,6 +147,29 @@ def own_commands(text: str, client: str) -> list[tuple[str, Settings]]:
         for hook in _hooks_of(entry)
         if _is_own_command(hook, client)
     ]
+
+
+def own_command(text: str, client: str) -> list[str]:
+    """Return the command of sayso's hook in a settings file; nothing if there is none."""
+    if client == "opencode":
+        found = _PLUGIN_LINE.search(text)
+        return json.loads(found[1]) if found else []
+    hooks = own_commands(text, client)
+    return shlex.split(hooks[0][1].get("command") or hooks[0][1]["bash"]) if hooks else []
+
+
+def weaknesses(text: str, client: str) -> list[str]:
+    """Return what in a settings file keeps sayso's hook from being asked before every call."""
+    if client == "opencode":
+        return []
+    hooks, place, found = own_commands(text, client), PLACES[client], list[str]()
+    if not any(event == place.events[0] for event, _ in hooks):
+        found.append(f"it is not called before a tool ({place.events[0]})")
+    if client == "claude" and any(hook.get("onFailure") != "block" for _, hook in hooks):
+        found.append('`onFailure` is not "block", so a hook that fails lets the call run')
+    if _read(text).get("disableAllHooks"):
+        found.append("`disableAllHooks` switches it off")
+    return found
 
 
 def _is_ours(entry: object, client: str) -> bool:

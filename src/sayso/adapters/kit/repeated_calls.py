@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sayso.adapters.kit.gate import Gate
     from sayso.core.model import ApprovalRequest, ToolCall
 
-_GOES_ON = {"open", "approved"}
 _MOST_ALIKE = 10_000
 _MOST_DIGESTS = 10_000
 
@@ -53,7 +52,7 @@ class RepeatedCalls:
             self._taken.add(named.call_id)  # before the store is asked: else two calls alike would share one question
             try:
                 request = await self._gate.controller.adapter.find_request(named)
-                goes_on = request is None or request.status in _GOES_ON or await self._is_untold(request)
+                goes_on = request is None or await self._goes_on(request)
             except BaseException:
                 self._taken.discard(named.call_id)
                 raise
@@ -67,10 +66,12 @@ class RepeatedCalls:
         """Note that a client was told to make its call again for the answer, so that a refusal is told to it, once."""
         await self._gate.controller.store.park(_mark(request), b"\x01")
 
-    async def _is_untold(self, request: ApprovalRequest) -> bool:
-        if request.status != "denied":
-            return False
-        return await self._gate.controller.store.unpark(_mark(request)) is not None
+    async def _goes_on(self, request: ApprovalRequest) -> bool:
+        """Whether a call is the one of this request: it is open, its answer is not used, or its refusal is untold."""
+        if request.status in {"open", "used"}:
+            return request.status == "open"
+        is_untold = await self._gate.controller.store.unpark(_mark(request)) is not None
+        return request.status == "approved" or (request.status == "denied" and is_untold)
 
     def _note_closed(self, digest: str, number: int) -> None:
         if len(self._first) >= _MOST_DIGESTS:

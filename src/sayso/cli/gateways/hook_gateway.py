@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -21,7 +22,9 @@ from sayso.adapters.coding_agents.hook_answers import RECORDED, HookAnswer, answ
 from sayso.adapters.coding_agents.hook_events import HookEvent, read_event
 from sayso.cli.gateways.decision_pipe import FAREWELL_SECONDS, DecisionPipe
 from sayso.cli.main import EXIT_CODES
+from sayso.cli.screen import say
 from sayso.cli.times import read_span
+from sayso.errors import AuditError, StoreError
 
 _STOPPED = "Not executed: the client does not wait for the call any more."
 _LATE = "Not executed: sayso did not come to a decision in time."
@@ -38,6 +41,7 @@ class _HookOptions(msgspec.Struct, frozen=True, kw_only=True):
     hold: float | None
     expires: float
     unanswered: Literal["deny", "defer"]
+    check: bool
 
 
 @click.command(
@@ -78,6 +82,9 @@ class _HookOptions(msgspec.Struct, frozen=True, kw_only=True):
     help="What becomes of an unanswered call: 'defer' stops a run of `claude -p`, which can be resumed; else, and with "
     "'deny', the model is told to ask again later.",
 )
+@click.option(
+    "--check", is_flag=True, help="Decide nothing: print when it was last asked, if all that it needs is there."
+)
 def hook(**given: object) -> None:
     """Decide about one call of a coding agent.
 
@@ -86,6 +93,9 @@ def hook(**given: object) -> None:
     """
     options = msgspec.convert(given, _HookOptions)
     client = CLIENTS[options.client]
+    if options.check:
+        say(json.dumps({"asked_at": asyncio.run(_last_time(options))}))
+        return
     pipe = DecisionPipe(lambda sentence: answer_text(deny(sentence), client))
     hold = client.hold if options.hold is None else options.hold
     pipe.limit(hold + 2 * FAREWELL_SECONDS)
@@ -110,6 +120,26 @@ def _answer(options: _HookOptions, client: Client, hold: float) -> HookAnswer:
         return deny(_LATE)
     except asyncio.CancelledError:
         return deny(_STOPPED)
+    except (StoreError, ValueError) as error:
+        if event.kind == "before":
+            raise
+        logging.getLogger("sayso").warning("the result of a call was not recorded: %s", error)
+        return RECORDED
+
+
+async def _last_time(options: _HookOptions) -> float | None:
+    """Return when the client has last asked at this store, if it can be read; fail where a call could not be judged."""
+    from sayso.config.load_policy import load_policy  # noqa: PLC0415 - only an event needs them
+    from sayso.core import audit  # noqa: PLC0415 - as above
+    from sayso.engine.controller import ApprovalController  # noqa: PLC0415 - as above
+
+    async with ApprovalController(policy=load_policy(options.policy), store=options.store) as controller:
+        await controller.pending()
+        with contextlib.suppress(StoreError, AuditError):
+            run = f"hook:{options.client}"
+            times = [each["at"] async for each in audit.entries(controller.store) if each.get("run") == run]
+            return max(times, default=None)
+    return None
 
 
 def _unanswered(options: _HookOptions) -> Literal["deny", "defer"]:

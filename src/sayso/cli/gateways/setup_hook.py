@@ -9,6 +9,7 @@ import contextlib
 import difflib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import msgspec
 from sayso.adapters.coding_agents.clients import CLIENTS
 from sayso.adapters.coding_agents.hook_settings import PLACES, HookPlace, with_hook, without_hook
 from sayso.adapters.coding_agents.permissions import policy_from_permissions
+from sayso.cli.gateways.codex_trust import current_hashes, with_trust
 from sayso.cli.main import EXIT_CODES
 from sayso.cli.screen import say, short_path, visible
 from sayso.cli.times import read_span
@@ -102,6 +104,8 @@ def setup(**given: object) -> None:
     if not options.yes and not click.confirm("Write it?"):
         raise click.Abort
     _replace(file, after)
+    if options.client == "codex" and not options.remove:
+        _trust(options, file)
     say(_last_words(options, place))
 
 
@@ -174,6 +178,25 @@ def _replace(file: Path, text: str) -> None:
     if file.exists():
         shutil.copymode(file, new.name)
     os.replace(new.name, file)  # noqa: PTH105 - of a name, not of a path
+
+
+def _trust(options: _SetupOptions, hooks_file: Path) -> None:
+    """Have Codex trust the hook, which it skips silently otherwise."""
+    program, file = shutil.which("codex"), hooks_file.with_name("config.toml")
+    hashes = current_hashes(program, hooks_file, shlex.join(_command(options))) if program else {}
+    before = file.read_text(encoding="utf-8") if file.exists() else ""
+    try:
+        after = with_trust(before, hashes)
+    except ValueError as error:
+        raise click.ClickException(visible(f"{short_path(str(file))}: {error}")) from None
+    if not hashes:
+        say(
+            "Codex could not be asked for the hash of the hook: start it and trust the hook there, or it is not called."
+        )
+    elif after != before:
+        _show_change(file, before, after)
+        if options.yes or click.confirm("Trust it?"):
+            _replace(file, after)
 
 
 def _last_words(options: _SetupOptions, place: HookPlace) -> str:
