@@ -28,7 +28,7 @@ class ClaudeLab(ClientLab):
         quiet = dict.fromkeys(
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER"), "1"
         )
-        return {"ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "none", **quiet}
+        return {"ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "none", **quiet, **self.variables}
 
     def set_hook(self, command: str, *, seconds: int = 120, **options: Any) -> None:
         entry = {"matcher": "*", "hooks": [{"type": "command", "command": command, "timeout": seconds, **options}]}

@@ -37,6 +37,7 @@ class ClientLab(ABC):
         self.home.mkdir()
         self.project.mkdir()
         self.model = model
+        self.variables: dict[str, str] = {}  # more of its environment
         self.policy, self.store = folder / "sayso.yaml", folder / "sayso.db"
         self.policy.write_text("default: required\nshell: {default: required}\n")
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.clients.bare_hooks import BROKEN, SAY
+from tests.clients.bare_hooks import BROKEN, READ, SAY
 from tests.clients.claude_lab import ClaudeLab
 from tests.clients.client_lab import native
 from tests.clients.loopback_model import LoopbackModel
@@ -53,6 +53,24 @@ async def test_a_word_that_it_does_not_know_is_refused_with_on_failure(lab: Clau
     lab.set_hook(lab.hook_file(f"{SAY}'{json.dumps(said)}'"), onFailure="block")
     await lab.run()
     assert lab.ran == []
+
+
+async def test_a_variable_switches_its_hooks_off(lab: ClaudeLab) -> None:
+    lab.set_hook(lab.hook_file(f"{READ}exit 2"), onFailure="block")
+    lab.variables["CLAUDE_CODE_SIMPLE"] = "1"
+    await lab.run()
+    assert lab.ran == ["ran"]
+
+
+async def test_another_hook_changes_what_one_has_allowed(lab: ClaudeLab) -> None:
+    changed = {"hookEventName": "PreToolUse", "updatedInput": {"command": "echo changed >> ran.txt"}}
+    allowed = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "permissionDecisionReason": "fine"}
+    commands = [f"{READ}printf '%s' '{json.dumps({'hookSpecificOutput': said})}'" for said in (allowed, changed)]
+    lab.set_settings(
+        PreToolUse=[{"matcher": "*", "hooks": [{"type": "command", "command": each}]} for each in commands]
+    )
+    await lab.run()
+    assert lab.ran == ["changed"]
 
 
 # Behind sayso.
@@ -193,6 +211,7 @@ async def test_what_setup_writes_gates_the_client_and_what_it_removes_does_not(l
         subprocess.run(command, env={**os.environ, "HOME": str(lab.home), "PATH": path}, check=True, timeout=60)
 
     setup()
+    lab.variables["CLAUDE_CODE_SIMPLE"] = "1"  # which switches hooks off
     await lab.run()
     assert (lab.ran, len(await lab.asked())) == ([], 1)
     setup("--remove")

@@ -32,6 +32,14 @@ def test_the_switch_that_closes_claude_is_set() -> None:
     assert {hook["timeout"] for _, hook in found} == {100}
 
 
+def test_the_variable_that_switches_claude_s_hooks_off_is_unset_and_given_back() -> None:
+    before = json.dumps({"env": {"A": "1"}})
+    text = with_hook(before, "claude", command("claude"), 100)
+    assert json.loads(text)["env"] == {"A": "1", "CLAUDE_CODE_SIMPLE": ""}
+    assert json.loads(without_hook(text, "claude")) == {"env": {"A": "1"}}
+    assert without_hook(with_hook("", "claude", command("claude"), 100), "claude") == ""
+
+
 @pytest.mark.parametrize("client", ["claude", "codex", "qwen"])
 def test_what_else_is_in_the_settings_stays(client: str) -> None:
     before = json.dumps(OTHER)

@@ -69,6 +69,22 @@ def test_switches_that_leave_the_client_open_are_problems(home: Path) -> None:
     assert any("not called before a tool" in each for each in told)
 
 
+def test_a_variable_that_would_switch_hooks_off_is_a_problem(home: Path) -> None:
+    put(home, env={"CLAUDE_CODE_SIMPLE": "1"})
+    assert [state for state, _, told in diagnose_hooks() if "CLAUDE_CODE_SIMPLE" in told] == ["problem"]
+
+
+def test_another_hook_before_tools_is_a_warning(home: Path) -> None:
+    put(home)
+    file = home / PLACES["claude"].file
+    settings = json.loads(file.read_text())
+    settings["hooks"]["PreToolUse"].append({"matcher": "*", "hooks": [{"type": "command", "command": "mine"}]})
+    settings["hooks"]["PostToolUse"].append({"matcher": "*", "hooks": [{"type": "command", "command": "format"}]})
+    file.write_text(json.dumps(settings))
+    told = [told for state, _, told in diagnose_hooks() if state == "warning" and "could change" in told]
+    assert told == ["mine is asked before a tool, too, and could change what was decided"]
+
+
 def test_a_command_that_is_gone_is_a_problem(home: Path) -> None:
     put(home)
     file = home / PLACES["claude"].file

@@ -16,6 +16,7 @@ from typing import Any, cast
 import msgspec
 
 Settings = dict[str, Any]
+_SIMPLE = "CLAUDE_CODE_SIMPLE"  # a variable: where it is set, Claude Code calls no hooks
 _CLAUDE_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _PLUGIN_LINE = re.compile(r"^const COMMAND = (\[.*\])$", re.MULTILINE)
 _PLUGIN_COMMAND = 'const COMMAND = ["sayso", "hook", "opencode"]'
@@ -27,7 +28,7 @@ class HookPlace(msgspec.Struct, frozen=True, kw_only=True):
     file: str  # in the home of the user
     events: tuple[str, ...]
     entry: Callable[[str, float], Settings]
-    extra: Mapping[str, Any] = {}  # settings that switch hooks on
+    extra: Mapping[str, Any] = {}  # settings that keep hooks switched on
     whole_file: bool = False  # the file is sayso's own
     closed_since: tuple[int, ...] | None = None  # the first release in which a hook that fails stops the call
     open: str = ""
@@ -61,6 +62,7 @@ PLACES: Mapping[str, HookPlace] = {
         file=".claude/settings.json",
         events=_CLAUDE_EVENTS,
         entry=_claude_entry,
+        extra={"env": {_SIMPLE: ""}},
         closed_since=(2, 1, 295),
         open="older releases run the call if the hook fails",
     ),
@@ -130,23 +132,24 @@ def without_hook(text: str, client: str) -> str:
     if kept == hooks:
         return text
     settings["hooks"] = {event: entries for event, entries in kept.items() if entries or not hooks[event]}
-    if not settings["hooks"]:
-        del settings["hooks"]
+    env = settings.get("env")
+    if isinstance(env, dict) and cast("Settings", env).get(_SIMPLE) == "":
+        settings["env"] = {name: value for name, value in cast("Settings", env).items() if name != _SIMPLE}
+    settings = {name: value for name, value in settings.items() if value or name not in {"hooks", "env"}}
     return _write(settings) if settings else ""
 
 
 def own_commands(text: str, client: str) -> list[tuple[str, Settings]]:
     """Return sayso's hooks in a settings file: the event of each, and its entry."""
+    return [(event, hook) for event, hook in _all_hooks(text) if _is_own_command(hook, client)]
+
+
+def _all_hooks(text: str) -> Iterator[tuple[str, Settings]]:
     hooks = _read(text).get("hooks")
-    found = cast("dict[str, Any]", hooks).items() if isinstance(hooks, dict) else ()
-    return [
-        (event, hook)
-        for event, entries in found
-        if isinstance(entries, list)
-        for entry in cast("list[Any]", entries)
-        for hook in _hooks_of(entry)
-        if _is_own_command(hook, client)
-    ]
+    for event, entries in cast("dict[str, Any]", hooks).items() if isinstance(hooks, dict) else ():
+        for entry in cast("list[Any]", entries) if isinstance(entries, list) else ():
+            for hook in _hooks_of(entry):
+                yield event, hook
 
 
 def own_command(text: str, client: str) -> list[str]:
@@ -169,7 +172,19 @@ def weaknesses(text: str, client: str) -> list[str]:
         found.append('`onFailure` is not "block", so a hook that fails lets the call run')
     if _read(text).get("disableAllHooks"):
         found.append("`disableAllHooks` switches it off")
+    if client == "claude" and _read(text).get("env", {}).get(_SIMPLE) != "":
+        found.append(f"`env` does not set `{_SIMPLE}` to nothing: where that variable is set, no hook is called")
     return found
+
+
+def other_hooks(text: str, client: str) -> list[str]:
+    """Return the commands of other hooks before tools: of two that change a call, a client takes either change."""
+    if client == "opencode":
+        return []
+    before = [hook for event, hook in _all_hooks(text) if event == PLACES[client].events[0]]
+    return [
+        str(each.get("command") or each.get("bash") or each) for each in before if not _is_own_command(each, client)
+    ]
 
 
 def _is_ours(entry: object, client: str) -> bool:

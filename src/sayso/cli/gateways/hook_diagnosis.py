@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 from sayso.adapters.coding_agents.clients import CLIENTS
-from sayso.adapters.coding_agents.hook_settings import PLACES, own_command, weaknesses
+from sayso.adapters.coding_agents.hook_settings import PLACES, other_hooks, own_command, weaknesses
 from sayso.channels.display.durations import format_rough_duration
-from sayso.cli.screen import short_path
+from sayso.cli.screen import short_path, visible
 
 Found = tuple[Literal["ok", "warning", "problem"], str, str]
 _SECONDS = 60.0
@@ -29,6 +29,8 @@ def diagnose_hooks() -> Iterator[Found]:
         try:
             text = file.read_text(encoding="utf-8") if file.exists() else ""
             command = own_command(text, client)
+            for each in other_hooks(text, client) if command else ():
+                yield "warning", what, f"{visible(each)} is asked before a tool, too, and could change what was decided"
             if command:
                 yield from _diagnose(what, command, weaknesses(text, client))
         except (OSError, ValueError) as error:
