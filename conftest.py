@@ -46,6 +46,7 @@ MAIN = sys.modules["__main__"]  # in whose place Streamlit leaves the last app; 
 # folder of the tests, and a module.
 FRAMEWORKS = (
     ("agent-framework", "agent_framework", "agent_framework"),
+    ("claude-agent", "claude_agent", "claude_agent_sdk"),
     ("crewai", "crewai", "crewai"),
     ("google-adk", "google_adk", "google.adk.agents"),
     ("langchain", "langchain", "langchain.agents"),

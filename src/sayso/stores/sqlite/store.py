@@ -200,8 +200,9 @@ class SqliteStore:
         self._writer.enqueue(lambda tx: tx.append([(request_id, result)]))
 
     def record(self, entry: AuditEntry) -> None:
-        """Queue an entry of the audit."""
-        self._writer.enqueue(audit.encode_early_if_needed(entry))
+        """Queue an entry of the audit; what became of an approved call is written with its result, and soon."""
+        answered = entry.outcome is not None and entry.outcome.request_id is not None
+        self._writer.enqueue(audit.encode_early_if_needed(entry), soon=answered)
 
     async def append(self, news: Sequence[QueuedWrite], *, attempt: str = "") -> None:
         """Write results and audit lines that another process sent."""

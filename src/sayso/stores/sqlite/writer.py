@@ -62,13 +62,15 @@ class SqliteWriter(WriterThread[Item]):
         self._put(_WriteJob(work, done), is_awaited=True)
         return done.result()
 
-    def enqueue(self, item: Item | Callable[[Transaction], object]) -> None:
-        """Queue an item that no future waits for; after a failed write, the next call raises."""
+    def enqueue(self, item: Item | Callable[[Transaction], object], *, soon: bool = False) -> None:
+        """Queue an item that no future waits for, but that may not linger if `soon`; raises after a failed write."""
         broken = self._broken
         if broken is not None:
             self._put(_WriteJob(_nothing), is_awaited=False)  # triggers a retry of the unflushed items
             raise broken
         self._put(item if isinstance(item, Item) else _WriteJob(item), is_awaited=False)
+        if soon:
+            self._hurry()
 
     def _serve(self) -> None:
         full = 0
