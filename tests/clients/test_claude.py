@@ -55,9 +55,13 @@ async def test_a_word_that_it_does_not_know_is_refused_with_on_failure(lab: Clau
     assert lab.ran == []
 
 
-async def test_a_variable_switches_its_hooks_off(lab: ClaudeLab) -> None:
+SWITCHES = pytest.mark.parametrize("variable", ["CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE"])
+
+
+@SWITCHES
+async def test_a_variable_switches_its_hooks_off(lab: ClaudeLab, variable: str) -> None:
     lab.set_hook(lab.hook_file(f"{READ}exit 2"), onFailure="block")
-    lab.variables["CLAUDE_CODE_SIMPLE"] = "1"
+    lab.variables[variable] = "1"
     await lab.run()
     assert lab.ran == ["ran"]
 
@@ -203,7 +207,8 @@ async def test_a_hook_that_is_killed_while_it_waits_lets_nothing_run(lab: Claude
     assert lab.ran == []
 
 
-async def test_what_setup_writes_gates_the_client_and_what_it_removes_does_not(lab: ClaudeLab) -> None:
+@SWITCHES
+async def test_what_setup_writes_gates_the_client_and_what_it_removes_does_not(lab: ClaudeLab, variable: str) -> None:
     def setup(*options: str) -> None:
         where = ["--policy", str(lab.policy), "--store", str(lab.store), "--hold", "1s"]
         command = [sys.executable, "-m", "sayso", "setup", "claude", *where, *options, "--yes"]
@@ -211,7 +216,7 @@ async def test_what_setup_writes_gates_the_client_and_what_it_removes_does_not(l
         subprocess.run(command, env={**os.environ, "HOME": str(lab.home), "PATH": path}, check=True, timeout=60)
 
     setup()
-    lab.variables["CLAUDE_CODE_SIMPLE"] = "1"  # which switches hooks off
+    lab.variables[variable] = "1"  # which switches hooks off
     await lab.run()
     assert (lab.ran, len(await lab.asked())) == ([], 1)
     setup("--remove")

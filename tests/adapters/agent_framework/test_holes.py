@@ -26,7 +26,7 @@ from tests.adapters.agent_framework.people import PAY, answer, answers_to, copy_
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import NO, YES, Toolbox
 
-from sayso import ApprovalController, ApprovalPending, Policy
+from sayso import ApprovalController, ApprovalDecision, ApprovalPending, Policy
 from sayso.adapters.agent_framework import Approvals, resume
 from sayso.errors import ConfigurationError
 
@@ -343,3 +343,35 @@ async def test_an_answer_for_a_question_that_was_never_asked_here_is_left_to_the
     asked = await other.run("go", session=other.create_session())
     await agent.run(answers_to(asked), session=agent.create_session())
     assert (tools.ran, await controller.pending()) == ([], [])
+
+
+class RunsItself(FunctionTool):
+    """A tool that starts in a way of its own."""
+
+    async def invoke(self, **given: Any) -> Any:
+        raise NotImplementedError
+
+
+async def test_a_tool_that_overrides_its_start_ends_the_run() -> None:
+    tools, (controller, asked) = Toolbox(), person()
+    agent = agent_of(PAY, [RunsItself(name="pay", func=tools.pay())], Approvals(controller))
+    with pytest.raises(MiddlewareFailure, match="overrides `invoke`"):
+        await agent.run("go")
+    assert (tools.ran, asked) == ([], [])
+
+
+async def test_a_function_that_is_replaced_while_somebody_is_asked_gets_what_was_approved() -> None:
+    tools, replaced = Toolbox(), list[int]()
+    made = tool(tools.pay())
+
+    def other(amount: int, to: str = "Bob") -> str:
+        replaced.append(amount)
+        return "paid"
+
+    def replace_and_edit(request: Any) -> ApprovalDecision:
+        made.func = other
+        return ApprovalDecision(approved=True, override_args={**request.args, "amount": 3}, who="ann")
+
+    controller = ApprovalController(approval_callback=replace_and_edit)
+    await agent_of(PAY, [made], Approvals(controller)).run("go")
+    assert (tools.ran, replaced) == ([], [3])

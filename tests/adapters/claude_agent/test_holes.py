@@ -8,6 +8,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from claude_agent_sdk import CanUseToolShadowedWarning, HookMatcher, PermissionResultAllow, PermissionResultDeny
 from tests.adapters.claude_agent.agent_lab import AgentLab
+from tests.clients.loopback_model import ModelCall
 
 from sayso import ApprovalDecision, Policy
 from sayso.adapters.claude_agent import Approvals
@@ -110,6 +111,26 @@ async def test_a_hook_of_a_settings_file_changes_what_was_allowed(lab: AgentLab)
     assert lab.ran == ["changed", "guarded"]
 
 
+async def test_a_skill_runs_lines_that_no_hook_sees(lab: AgentLab) -> None:
+    skill = lab.project / ".claude" / "skills" / "tidy" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    line = "!`sh -c 'echo skill >> ran.txt'`"
+    skill.write_text(f"---\nname: tidy\ndescription: tidy up\nallowed-tools: Bash\n---\nResult: {line}\n")
+    tidy = ModelCall("Skill", {"skill": "tidy"})
+    await lab.run(lab.options(hooks=hooks(output(permissionDecision="allow"))), [tidy])
+    assert lab.ran == ["skill"]
+    allowed = Approvals(Policy({"Skill": "none", "shell": "blocked"}), mode="auto_deny").guard(lab.options())
+    await lab.run(allowed, [tidy])
+    assert lab.ran == ["skill"]
+
+
+async def test_a_tool_for_permissions_changes_what_a_hook_allowed(lab: AgentLab) -> None:
+    with pytest.raises(ConfigurationError, match="permission_prompt_tool_name can change a call"):
+        guarded(lab, permission_prompt_tool_name="mcp__x__ask")
+    with pytest.raises(ConfigurationError, match="extra_args has 'permission-prompt-tool'"):
+        guarded(lab, extra_args={"permission-prompt-tool": "mcp__x__ask"})
+
+
 async def test_a_variable_switches_all_hooks_off(lab: AgentLab, monkeypatch: pytest.MonkeyPatch) -> None:
     refuses = hooks(output(permissionDecision="deny", permissionDecisionReason="no"), on_failure="block")
     monkeypatch.setenv("CLAUDE_CODE_SIMPLE", "1")
@@ -137,24 +158,43 @@ async def test_a_flag_switches_all_hooks_off(lab: AgentLab) -> None:
             guarded(lab, extra_args=flag)
 
 
-async def test_can_use_tool_changes_what_a_hook_allowed(lab: AgentLab) -> None:
-    async def changes(*_: object) -> PermissionResultAllow:
-        return PermissionResultAllow(updated_input={"command": "echo changed >> ran.txt"})
+async def changes(*_: object) -> PermissionResultAllow:
+    return PermissionResultAllow(updated_input={"command": "echo changed >> ran.txt"})
 
+
+async def changes_in_place(_: str, given: dict[str, Any], __: object) -> PermissionResultAllow:
+    given["command"] = "echo changed >> ran.txt"
+    return PermissionResultAllow()
+
+
+async def changes_and_returns(_: str, given: dict[str, Any], __: object) -> PermissionResultAllow:
+    given["command"] = "echo changed >> ran.txt"
+    return PermissionResultAllow(updated_input=given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ran"), [(changes, []), (changes_in_place, ["guarded"]), (changes_and_returns, [])]
+)
+async def test_can_use_tool_changes_what_a_hook_allowed(lab: AgentLab, changes: Any, ran: list[str]) -> None:
     lab.set_user_settings({"permissions": {"ask": ["Bash"]}})
     options: dict[str, Any] = {"can_use_tool": changes, "allowed_tools": []}
     allows = hooks(output(permissionDecision="allow"))
     await lab.run(lab.options(hooks=allows, **options), [lab.shell("bare")], prompt=prompt())
     assert lab.ran == ["changed"]
     await lab.run(guarded(lab, approved=True, **options), [lab.shell("guarded")], prompt=prompt())
-    assert (lab.ran, ASKED) == (["changed"], ["shell"])
+    assert (lab.ran, ASKED) == (["changed", *ran], ["shell"])
 
 
 def test_settings_that_are_given_are_kept(lab: AgentLab) -> None:
     (lab.project / "own.json").write_text('{"model": "x", "env": {"A": "1"}}')
     for given in ('{"model": "x", "env": {"A": "1"}}', "own.json"):
         settings = json.loads(guarded(lab, settings=given).settings)
-        assert settings == {"model": "x", "disableAllHooks": True, "env": {"A": "1", "CLAUDE_CODE_SIMPLE": ""}}
+        assert settings["env"] == {"A": "1", "CLAUDE_CODE_SIMPLE": "", "CLAUDE_CODE_SAFE_MODE": ""}
+        assert (settings["model"], settings["disableAllHooks"], settings["disableSkillShellExecution"]) == (
+            "x",
+            True,
+            True,
+        )
     for wrong in ("no-such-file.json", "[]", "{"):
         with pytest.raises(ConfigurationError, match="settings"):
             guarded(lab, settings=wrong)

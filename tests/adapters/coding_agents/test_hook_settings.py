@@ -32,10 +32,11 @@ def test_the_switch_that_closes_claude_is_set() -> None:
     assert {hook["timeout"] for _, hook in found} == {100}
 
 
-def test_the_variable_that_switches_claude_s_hooks_off_is_unset_and_given_back() -> None:
+def test_what_goes_past_claude_s_hooks_is_switched_off_and_given_back() -> None:
     before = json.dumps({"env": {"A": "1"}})
     text = with_hook(before, "claude", command("claude"), 100)
-    assert json.loads(text)["env"] == {"A": "1", "CLAUDE_CODE_SIMPLE": ""}
+    assert json.loads(text)["env"] == {"A": "1", "CLAUDE_CODE_SIMPLE": "", "CLAUDE_CODE_SAFE_MODE": ""}
+    assert json.loads(text)["disableSkillShellExecution"] is True
     assert json.loads(without_hook(text, "claude")) == {"env": {"A": "1"}}
     assert without_hook(with_hook("", "claude", command("claude"), 100), "claude") == ""
 

@@ -225,3 +225,15 @@ async def test_a_tool_that_fails_and_is_answered_by_another_callback_is_audited_
     assert await go(runner) == "done"
     await controller.flush()
     assert [each.step for each in steps] == ["allowed", "raised"]
+
+
+async def test_a_word_that_a_later_plugin_has_as_an_object_counts_too() -> None:
+    tools, (controller, asked), plugin = Toolbox(), person(), BasePlugin("late")
+
+    async def meddle(*, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext) -> None:
+        change(tool_args)
+
+    vars(plugin)["before_tool_callback"] = meddle
+    with pytest.raises(RuntimeError, match="'late' comes after `Approvals`"):
+        await go(running(new_folder(), PAY, [tools.pay()], Approvals(controller), plugin))
+    assert (tools.ran, asked) == ([], [])

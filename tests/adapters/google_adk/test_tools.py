@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from google.adk.code_executors import BuiltInCodeExecutor
 from google.adk.models.llm_request import LlmRequest
-from google.adk.tools import BaseTool, ToolContext
+from google.adk.tools import BaseTool, FunctionTool, ToolContext
 from google.genai import types
 from pydantic import BaseModel
 from tests.adapters.conformance import Call, Response
 from tests.adapters.conformance.toolbox import NO, YES, Toolbox
 from tests.adapters.google_adk.driver import ScriptedModel, agent_of, new_folder
-from tests.adapters.google_adk.people import PAY, go, person, runner_for, running, told
+from tests.adapters.google_adk.people import PAY, answer, go, person, resumed, runner_for, running, told
 
 from sayso import ApprovalController, Policy
 from sayso.adapters.google_adk import Approvals
@@ -168,3 +168,19 @@ async def test_people_read_what_was_said_before_a_call() -> None:
     assert said[0] == ("user", "go")
     assert [role for role, _ in said] == ["user", "agent", "tool"]
     assert "looked at bill" in said[-1][1]
+
+
+async def test_a_yes_does_not_outlive_a_change_of_the_function() -> None:
+    tools, controller, replaced = Toolbox(), ApprovalController(mode="defer"), list[int]()
+    given = FunctionTool(tools.pay())
+    runner = running(new_folder(), PAY, [given], Approvals(controller))
+    await go(runner)
+    await answer(controller, YES)
+
+    def other(amount: int, to: str = "Bob", urgent: bool = True) -> str:  # noqa: FBT002 - a tool's own
+        replaced.append(amount)
+        return "paid"
+
+    given.func = other
+    await resumed(runner, controller)
+    assert (tools.ran, replaced) == ([], [])

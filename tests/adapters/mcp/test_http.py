@@ -472,3 +472,38 @@ async def test_cookies_of_the_server_are_not_kept(server: RawServer) -> None:
             response = await client.post(PATH, json={"id": 5, "method": "ping"})
             assert "set-cookie" not in response.headers
     assert [each.headers.get("cookie") for each in server.requests] == [None, None]
+
+
+async def test_a_further_round_is_that_of_the_client_whose_call_was_approved() -> None:
+    got: list[str] = []
+
+    async def server(request: RawRequest) -> None:
+        if request.body["method"] == "tools/list":
+            await request.result({"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]})
+        elif "inputResponses" in request.body["params"]:
+            got.append(request.headers["authorization"])
+            await request.result({"resultType": "complete", "content": [{"type": "text", "text": "paid"}]})
+        else:
+            await request.result({"resultType": "input_required", "inputRequests": {"sure": {}}})
+
+    def call(**more: Any) -> dict[str, Any]:
+        meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+        params = {"name": "pay", "arguments": {"amount": 5}, "_meta": meta, **more}
+        return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+    async with (
+        raw_upstream(server) as url,
+        http_relay(url, rules={"*": "required"}, pass_authorization=True) as desk,
+        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
+
+        async def post(who: str, body: dict[str, Any]) -> str:
+            headers = {"authorization": f"Bearer {who}", "accept": "application/json, text/event-stream"}
+            return (await client.post(desk.url, json=body, headers=headers)).text
+
+        asking = asyncio.create_task(post("alice", call()))
+        await desk.answer()
+        assert "input_required" in await asking
+        assert "was not approved here" in await post("bob", call(inputResponses={}))
+        assert "paid" in await post("alice", call(inputResponses={}))
+    assert got == ["Bearer alice"]

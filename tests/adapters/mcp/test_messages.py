@@ -112,3 +112,10 @@ def test_the_head_of_a_response_is_read_and_a_request_is_none() -> None:
     assert read(b'{"id": 5, "method": "sampling/createMessage"}') is None
     assert read(b'{"id": null, "error": {}}') is None
     assert read(b"hello") is None
+
+
+@pytest.mark.parametrize("given", [{"o": {"path": 1, "Path": 2}}, {"o": [[{"a": 1, "A": 2}]]}, {"a": 1, "A": 2}])
+def test_keys_that_differ_in_case_only_are_refused_at_any_depth(given: dict[str, object]) -> None:
+    with pytest.raises(messages.MessageError, match="which some readers take for"):
+        messages.refuse_ambiguous(given)
+    messages.refuse_ambiguous({"o": {"path": 1}, "O2": [{"Path": 1}]})

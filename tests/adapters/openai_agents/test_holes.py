@@ -12,12 +12,14 @@ from agents import (
     Agent,
     FunctionTool,
     Handoff,
+    HostedMCPTool,
     RunContextWrapper,
     RunHooks,
     Runner,
     RunState,
     Tool,
     UserError,
+    WebSearchTool,
     function_tool,
     handoff,
 )
@@ -339,3 +341,27 @@ def agent_of_text(tools: Toolbox, arguments: str) -> Agent[Any]:
     """Return an agent whose model writes its arguments as this text."""
     model = ScriptedModel([[function_call("pay", arguments, call_id="c1")], [assistant_message("done")]])
     return Agent(name="agent", model=model, tools=[function_tool(tools.pay())])
+
+
+async def test_a_forgotten_agent_inside_is_not_shown_what_runs_at_the_provider() -> None:
+    for hosted, allowed in ((WebSearchTool(), "web_search"), (_hosted_mcp(), "bank")):
+        for policy in ({"*": "required", "helper": "none"}, {"*": "required", "helper": "none", allowed: "none"}):
+            inner = agent_of(["done"], [], name="helper")
+            inner.tools = [hosted]
+            controller, asked = person(policy=Policy(policy))
+            boss = agent_of([[Call("helper", {"input": "x"})], "done"], [inner.as_tool("helper", "Help.")])
+            with contextlib.suppress(Exception):
+                await Runner.run(Approvals(controller).guard(boss), "go")
+            model: Any = inner.model
+            assert bool(model.calls) == (allowed in policy)
+            assert asked == []
+
+
+def _hosted_mcp() -> HostedMCPTool:
+    config: Any = {
+        "type": "mcp",
+        "server_label": "bank",
+        "server_url": "https://bank.example",
+        "require_approval": "never",
+    }
+    return HostedMCPTool(tool_config=config)

@@ -69,9 +69,11 @@ def test_switches_that_leave_the_client_open_are_problems(home: Path) -> None:
     assert any("not called before a tool" in each for each in told)
 
 
-def test_a_variable_that_would_switch_hooks_off_is_a_problem(home: Path) -> None:
-    put(home, env={"CLAUDE_CODE_SIMPLE": "1"})
-    assert [state for state, _, told in diagnose_hooks() if "CLAUDE_CODE_SIMPLE" in told] == ["problem"]
+def test_what_would_go_past_the_hook_is_a_problem(home: Path) -> None:
+    put(home, env={"CLAUDE_CODE_SIMPLE": "1"}, disableSkillShellExecution=False)
+    problems = [told for state, _, told in diagnose_hooks() if state == "problem"]
+    for name in ("CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE", "disableSkillShellExecution"):
+        assert any(name in each for each in problems)
 
 
 def test_another_hook_before_tools_is_a_warning(home: Path) -> None:

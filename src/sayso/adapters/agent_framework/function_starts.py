@@ -24,7 +24,7 @@ from agent_framework import FunctionInvocationContext, FunctionTool
 from sayso.adapters.agent_framework.function_calls import InvokedCall, innermost
 from sayso.adapters.kit import check_start
 from sayso.engine import context
-from sayso.errors import ApprovalBlocked
+from sayso.errors import ApprovalBlocked, ConfigurationError
 
 _GUARDING = threading.Lock()  # runs in several threads may meet a new tool at once
 _GUARDED: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
@@ -36,6 +36,7 @@ class StartPermit:
 
     def __init__(self, asked: InvokedCall, values: Mapping[str, Any]) -> None:
         self.tool = asked.tool
+        self.is_taken = False
         self._asked = asked
         self._values = values
 
@@ -51,6 +52,7 @@ class StartPermit:
         is_by_name = not given or (len(given) == 1 and given[0] is bound)
         if not is_by_name or not self._asked.arguments.is_passed(passed):
             raise ApprovalBlocked(self._asked.call.tool, _CHANGED, cause="changed")
+        self.is_taken = True
         contexts = {name: self._approved(named[name]) for name in named.keys() - passed.keys()}
         return {**self._values, **contexts}
 
@@ -65,13 +67,28 @@ _PERMIT: ContextVar[StartPermit | None] = ContextVar("sayso_agent_framework_perm
 
 
 @contextlib.contextmanager
-def permit_start(asked: InvokedCall, values: Mapping[str, Any]) -> Generator[None]:
+def permit_start(asked: InvokedCall, values: Mapping[str, Any]) -> Generator[StartPermit]:
     """Let the tool of an approved call start in the block, which is inside its guarded run."""
-    token = _PERMIT.set(StartPermit(asked, values))
+    guard_starts([asked.tool])  # its function may have been replaced while somebody was asked
+    permit = StartPermit(asked, values)
+    token = _PERMIT.set(permit)
     try:
-        yield
+        yield permit
     finally:
         context.reset(_PERMIT, token)
+
+
+def check_own_start(tool: FunctionTool) -> None:
+    """Check that a tool starts its function as the framework's own tools do.
+
+    Raises:
+        ConfigurationError: it starts in a way of its own, in which nothing could be checked.
+    """
+    if type(tool).invoke is not FunctionTool.invoke:
+        raise ConfigurationError(
+            f"the tool {tool.name!r} overrides `invoke`, so nothing could check what it runs with; put what it does "
+            "into its function"
+        )
 
 
 def guard_starts(tools: Iterable[object]) -> None:

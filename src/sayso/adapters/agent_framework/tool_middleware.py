@@ -17,7 +17,7 @@ from agent_framework import (
 
 from sayso.adapters.agent_framework.agents_as_tools import check_agent_tool
 from sayso.adapters.agent_framework.function_calls import AgentRun, InvokedCall, identify
-from sayso.adapters.agent_framework.function_starts import guard_starts, permit_start
+from sayso.adapters.agent_framework.function_starts import check_own_start, guard_starts, permit_start
 from sayso.adapters.kit import GuardedRun, OnDenied, add_feedback, call_text, has_feedback
 from sayso.core.model import Approved, Denied
 from sayso.engine import context as running
@@ -45,10 +45,11 @@ class ToolMiddleware(FunctionMiddleware):
         run = GuardedRun(
             self.run.gate, asked.call, outcome, marked_as=asked.marked_as, passed=values, messages=asked.messages
         )
-        with run, permit_start(asked, values):
+        with run, permit_start(asked, values) as permit:
             await call_next()
             run.result = text_of(context.result)
-        context.result = _told(context.result, asked, outcome)
+        if permit.is_taken:  # else another middleware has answered in the place of the tool
+            context.result = _told(context.result, asked, outcome)
 
     async def _decide(self, context: FunctionInvocationContext) -> tuple[InvokedCall | Denied, Approved | Denied]:
         """Decide about a call; what is wrong with the gate ends the run, and is not told to the model as a failure."""
@@ -58,6 +59,7 @@ class ToolMiddleware(FunctionMiddleware):
             if isinstance(asked, Denied):
                 return asked, asked
             check_agent_tool(asked.tool)
+            check_own_start(asked.tool)
             with running.messages_from(asked.messages):
                 return asked, await self._flow.decide(asked, self.run)
         except (ApprovalPending, ConfigurationError, StoreError) as error:

@@ -5,6 +5,7 @@ Tests: tests/adapters/claude_agent/test_holes.py
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +24,12 @@ from claude_agent_sdk import (
 from sayso.errors import ConfigurationError
 
 _DECIDING = ("PreToolUse", "PermissionRequest")  # of two hooks that change a call, Claude takes either change
-_SIMPLE = "CLAUDE_CODE_SIMPLE"  # where it is set, Claude runs no hooks
+_SWITCHES = ("CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE")  # where one is set, Claude runs no hooks, or not all
+_FLAGS = {
+    "bare": "switches the hooks off",
+    "settings": "can switch the hooks off; use `settings` of the options",
+    "permission-prompt-tool": "can change a call after it was decided about",
+}
 _CHANGED = "Not executed: `can_use_tool` changed a call after it had been decided about."
 
 
@@ -33,12 +39,12 @@ def hooked_options(options: ClaudeAgentOptions) -> ClaudeAgentOptions:
     Raises:
         ConfigurationError: they have something that would do so.
     """
-    for flag in ("bare", "settings"):
-        if flag in options.extra_args:
-            raise ConfigurationError(
-                f"extra_args has {flag!r}, which can switch the hooks off; "
-                + ("leave it out" if flag == "bare" else "use `settings` of the options")
-            )
+    for flag in options.extra_args.keys() & _FLAGS.keys():
+        raise ConfigurationError(f"extra_args has {flag!r}, which {_FLAGS[flag]}")
+    if options.permission_prompt_tool_name is not None:
+        raise ConfigurationError(
+            "permission_prompt_tool_name can change a call after it was decided about; leave it out"
+        )
     for event in _DECIDING:
         if (options.hooks or {}).get(cast("Any", event)):
             raise ConfigurationError(
@@ -49,15 +55,19 @@ def hooked_options(options: ClaudeAgentOptions) -> ClaudeAgentOptions:
     return replace(
         options,
         settings=json.dumps(_with_closed_ways(_read_settings(options))),
-        env={**options.env, _SIMPLE: ""},
+        env={**options.env, **dict.fromkeys(_SWITCHES, "")},
         can_use_tool=None if theirs is None else _unchanging(theirs),
     )
 
 
 def _with_closed_ways(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in which the hooks of files and plugins are off: this leaves those of the SDK on."""
+    """Return settings in which the hooks of files and plugins are off, which leaves those of the SDK on.
+
+    Skills may not run lines either: no hook is called for these.
+    """
     env = cast("Mapping[str, Any]", settings.get("env") or {})
-    return {**settings, "disableAllHooks": True, "env": {**env, _SIMPLE: ""}}
+    closed = {"disableAllHooks": True, "disableSkillShellExecution": True}
+    return {**settings, **closed, "env": {**env, **dict.fromkeys(_SWITCHES, "")}}
 
 
 def _read_settings(options: ClaudeAgentOptions) -> Mapping[str, Any]:
@@ -79,9 +89,12 @@ def _unchanging(theirs: CanUseTool) -> CanUseTool:
     """Return the callback without the way to change a call."""
 
     async def checked(tool: str, given: dict[str, Any], asked: ToolPermissionContext) -> PermissionResult:
+        decided = copy.deepcopy(given)  # which `theirs` cannot change
         result = await theirs(tool, given, asked)
-        if isinstance(result, PermissionResultAllow) and result.updated_input not in (None, given):
+        if not isinstance(result, PermissionResultAllow):
+            return result
+        if result.updated_input not in (None, decided):
             return PermissionResultDeny(message=_CHANGED)
-        return result
+        return replace(result, updated_input=decided)
 
     return checked

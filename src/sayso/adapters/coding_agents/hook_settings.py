@@ -16,7 +16,8 @@ from typing import Any, cast
 import msgspec
 
 Settings = dict[str, Any]
-_SIMPLE = "CLAUDE_CODE_SIMPLE"  # a variable: where it is set, Claude Code calls no hooks
+_SWITCHES = ("CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE")  # variables: where one is set, Claude Code calls no hooks
+_SKILLS = "disableSkillShellExecution"  # else skills run lines for which no hook is called
 _CLAUDE_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _PLUGIN_LINE = re.compile(r"^const COMMAND = (\[.*\])$", re.MULTILINE)
 _PLUGIN_COMMAND = 'const COMMAND = ["sayso", "hook", "opencode"]'
@@ -62,7 +63,7 @@ PLACES: Mapping[str, HookPlace] = {
         file=".claude/settings.json",
         events=_CLAUDE_EVENTS,
         entry=_claude_entry,
-        extra={"env": {_SIMPLE: ""}},
+        extra={"env": dict.fromkeys(_SWITCHES, ""), _SKILLS: True},
         closed_since=(2, 1, 295),
         open="older releases run the call if the hook fails",
     ),
@@ -132,9 +133,10 @@ def without_hook(text: str, client: str) -> str:
     if kept == hooks:
         return text
     settings["hooks"] = {event: entries for event, entries in kept.items() if entries or not hooks[event]}
-    env = settings.get("env")
-    if isinstance(env, dict) and cast("Settings", env).get(_SIMPLE) == "":
-        settings["env"] = {name: value for name, value in cast("Settings", env).items() if name != _SIMPLE}
+    if client == "claude":
+        env = cast("Settings", settings.get("env") or {}).items()
+        settings["env"] = {name: value for name, value in env if name not in _SWITCHES or value}
+        settings.pop(_SKILLS, None)
     settings = {name: value for name, value in settings.items() if value or name not in {"hooks", "env"}}
     return _write(settings) if settings else ""
 
@@ -172,9 +174,15 @@ def weaknesses(text: str, client: str) -> list[str]:
         found.append('`onFailure` is not "block", so a hook that fails lets the call run')
     if _read(text).get("disableAllHooks"):
         found.append("`disableAllHooks` switches it off")
-    if client == "claude" and _read(text).get("env", {}).get(_SIMPLE) != "":
-        found.append(f"`env` does not set `{_SIMPLE}` to nothing: where that variable is set, no hook is called")
-    return found
+    return [*found, *_claude_weaknesses(_read(text))] if client == "claude" else found
+
+
+def _claude_weaknesses(settings: Settings) -> Iterator[str]:
+    for name in _SWITCHES:
+        if settings.get("env", {}).get(name) != "":
+            yield f"`env` does not set `{name}` to nothing: where that variable is set, no hook is called"
+    if settings.get(_SKILLS) is not True:
+        yield f"`{_SKILLS}` is not true, so skills run lines for which no hook is called"
 
 
 def other_hooks(text: str, client: str) -> list[str]:

@@ -123,8 +123,8 @@ def require_last_plugin(plugin: BasePlugin, invocation: InvocationContext) -> No
     """
     plugins = invocation.plugin_manager.plugins
     for each in plugins[plugins.index(plugin) + 1 :]:
-        kind = type(each)
-        if (kind.before_tool_callback, kind.before_model_callback) != _NO_WORD:
+        words: Any = (each.before_tool_callback, each.before_model_callback)  # which an object may have of its own
+        if tuple(getattr(word, "__func__", None) for word in words) != _NO_WORD:
             raise ConfigurationError(
                 f"the plugin {each.name!r} comes after `Approvals`, and could change what runs; put `Approvals` last"
             )

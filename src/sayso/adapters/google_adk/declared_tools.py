@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from sayso.policy.policy import ToolRules
 
 _PLAIN = (bool, int, float, str)
-_KNOWN: weakref.WeakKeyDictionary[BaseTool, DeclaredTool] = weakref.WeakKeyDictionary()
+# What is known of each tool, as long as it stays as it was then: its fields at that time.
+_KNOWN: weakref.WeakKeyDictionary[BaseTool, tuple[dict[str, Any], DeclaredTool]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,12 @@ class DeclaredTool:
 
 
 def declared_tool(tool: BaseTool) -> DeclaredTool:
-    """Return what is known of a tool."""
-    known = _KNOWN.get(tool)
-    if known is None:
-        known = _KNOWN[tool] = _declare(tool)
+    """Return what is known of a tool, as it is now: its function may have been replaced."""
+    before, now = _KNOWN.get(tool), vars(tool)
+    if before is not None and before[0].keys() == now.keys() and all(before[0][name] is now[name] for name in now):
+        return before[1]
+    known = _declare(tool)
+    _KNOWN[tool] = dict(vars(tool)), known
     return known
 
 

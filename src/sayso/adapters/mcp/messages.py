@@ -99,6 +99,19 @@ def refuse_other_case(given: Iterable[str], known: Iterable[str], where: str) ->
             raise MessageError(f"{where} the key {key!r}, which some readers take for {meant!r}")
 
 
+def refuse_ambiguous(given: object) -> None:
+    """Refuse an object, at any depth, with two keys that differ in case only.
+
+    Raises:
+        MessageError: names one of them.
+    """
+    if isinstance(given, dict):
+        refuse_other_case(cast("dict[str, Any]", given), (), "the arguments have")
+    for each in cast("dict[str, Any]", given).values() if isinstance(given, dict) else cast("list[Any]", given):
+        if isinstance(each, dict | list):
+            refuse_ambiguous(cast("object", each))
+
+
 def id_text(given: object) -> str | None:
     """Return an id as JSON, so that 1 and "1" differ; None for what is no id."""
     if isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool)):

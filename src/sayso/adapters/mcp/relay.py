@@ -87,7 +87,7 @@ class Relay:
         self._name = name
         self._hold = hold
         self._repeated = RepeatedCalls(gate)
-        self._rounds: dict[tuple[str, str], tuple[ToolCall, Approved]] = {}  # by state and digest: approved, and asked
+        self._rounds: dict[tuple[str, ...], tuple[ToolCall, Approved]] = {}  # approved, and to be gone on with
         self.listing = listing
 
     async def answer(self, message: dict[str, Any], exchange: Exchange) -> bytes | None:
@@ -115,6 +115,7 @@ class Relay:
             return messages.refusal_result(f"Not executed: the server lists no tool {name!r}.")
         args: dict[str, Any] = params.get("arguments") or {}
         messages.refuse_other_case(args, argument_names(definition), "the arguments have")
+        messages.refuse_ambiguous(args)
         call = build_call(
             f"{self._name}.{name}",
             fill_defaults(args, definition.schema),
@@ -170,7 +171,7 @@ class Relay:
         self, message: dict[str, Any], call: ToolCall, definition: Definition, exchange: Exchange
     ) -> bytes | dict[str, Any] | None:
         """Pass on a further round of an approved call, once: the server has asked the client something in between."""
-        approved = self._rounds.pop((str(message["params"].get("requestState") or ""), call.digest()), None)
+        approved = self._rounds.pop(_round_key(message["params"], call, exchange), None)
         if approved is None:
             return messages.refusal_result(f"Not executed: {_UNKNOWN_ROUND}.")
         return await self._run(message, *approved, definition, exchange)
@@ -178,7 +179,6 @@ class Relay:
     async def _run(
         self, message: dict[str, Any], call: ToolCall, outcome: Approved, definition: Definition, exchange: Exchange
     ) -> bytes | dict[str, Any] | None:
-        asked = call.digest()  # of the client's own arguments, with which it comes back
         approved = {**message, "params": {**message["params"], "arguments": thaw(outcome.args)}}
         run = GuardedRun(self._gate, call, outcome).begin()
         try:
@@ -194,16 +194,21 @@ class Relay:
             raise
         response = messages.read_object(line)
         if messages.part(response, "result", "resultType") == "input_required":
-            self._keep_round(str(messages.part(response, "result", "requestState") or ""), asked, call, outcome)
+            self._keep_round(_round_key(response["result"], call, exchange), call, outcome)
             run.suspend()
             return line
         _record(run, response)
         return _told(line, response, call, outcome)
 
-    def _keep_round(self, state: str, asked: str, call: ToolCall, outcome: Approved) -> None:
+    def _keep_round(self, key: tuple[str, ...], call: ToolCall, outcome: Approved) -> None:
         if len(self._rounds) >= _MOST_ROUNDS:
             del self._rounds[next(iter(self._rounds))]
-        self._rounds[state, asked] = call, outcome
+        self._rounds[key] = call, outcome
+
+
+def _round_key(said: Mapping[str, Any], call: ToolCall, exchange: Exchange) -> tuple[str, ...]:
+    """Return what a further round of a call is known by: the server's state, the client, and what it has asked for."""
+    return str(said.get("requestState") or ""), call.session, exchange.whose, call.digest()
 
 
 def _moved(run: GuardedRun) -> dict[str, Any]:

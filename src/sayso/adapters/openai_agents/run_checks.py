@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from agents import (
     Agent,
+    FunctionTool,
     ModelResponse,
     ModelSettings,
     RunConfig,
@@ -27,8 +28,9 @@ from agents.lifecycle import RunHooksBase
 from agents.run import get_default_agent_runner, set_default_agent_runner
 from agents.tool_context import ToolContext
 
-from sayso.adapters.kit import check_start
+from sayso.adapters.kit import Gate, check_start
 from sayso.adapters.openai_agents.model_arguments import read_arguments
+from sayso.adapters.openai_agents.provider_tools import ProviderTools, name_of
 from sayso.adapters.openai_agents.run_messages import MODEL_INPUT, ModelInput
 from sayso.engine import context as running
 from sayso.errors import ConfigurationError
@@ -145,7 +147,9 @@ class StartHooks(RunHooks[Any]):
         system_prompt: str | None,
         input_items: list[Any],
     ) -> None:
-        """Note what the model is given."""
+        """Note what the model is given; an agent that nobody guards brings no tools that run elsewhere."""
+        if running.current_call() is not None:
+            await _check_inside(agent, context)
         if (noted := MODEL_INPUT.get()) is not None:
             noted.items = input_items
         await self._hooks.on_llm_start(context, agent, system_prompt, input_items)
@@ -153,6 +157,25 @@ class StartHooks(RunHooks[Any]):
     async def on_llm_end(self, context: RunContextWrapper[Any], agent: Any, response: ModelResponse) -> None:  # noqa: ANN401 - the SDK's own
         """Pass it on."""
         await self._hooks.on_llm_end(context, agent, response)
+
+
+async def _check_inside(agent: Agent[Any], context: RunContextWrapper[Any]) -> None:
+    """Check that an agent inside a guarded call shows its model only tools whose start is seen, if nobody guards it.
+
+    Raises:
+        ConfigurationError: it would be shown others, and the policy does not let them run unasked.
+    """
+    if isinstance(agent, GuardedMark):
+        return
+    known = ProviderTools(Gate())
+    known.check(agent)
+    shown = [tool for tool in await agent.get_all_tools(context) if not isinstance(tool, FunctionTool)]
+    hidden = [name_of(tool) for tool in shown if not known.may_show(tool)]
+    if hidden:
+        raise ConfigurationError(
+            f"the agent {agent.name!r} has no `Approvals`, and its tool {hidden[0]!r} may run where nobody can be "
+            f"asked; guard the agent, or allow the tool by the rule {hidden[0]}: none"
+        )
 
 
 def _arguments_of(context: RunContextWrapper[Any]) -> dict[str, Any] | None:
