@@ -43,12 +43,12 @@ def test_what_is_queued_is_written_in_order_also_when_the_queue_is_closed_meanwh
 def test_an_item_that_comes_when_the_writer_has_nothing_to_do_wakes_it() -> None:
     writer = Writer()
     writer.may_write.set()
-    for item in range(1000):
+    for item in range(200):
         writer.put(item)
         while writer.backlog:
             assert writer._thread.is_alive()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     writer.stop()
-    assert writer.written == list(range(1000))
+    assert writer.written == list(range(200))
 
 
 def test_what_many_threads_queue_is_all_written_and_each_keeps_its_order() -> None:

@@ -48,7 +48,8 @@ async def test_the_run_waits_for_the_answer_and_goes_on_with_it(till: Till) -> N
     script = Scripted([LOOK, PAY_5], [PAY_6])
     result = await agent_of(till, script, Approvals(POLICY, approval_callback=person)).run("go")
     assert result.output == "done"
-    assert till.ran == [("look", "x"), ("pay", 5), ("pay", 6)]
+    assert sorted(till.ran[:2]) == [("look", "x"), ("pay", 5)]  # of one response, so in any order
+    assert till.ran[2:] == [("pay", 6)]
     assert [(each.tool_name, dict(each.args)) for each in person.asked] == [PAY_5, PAY_6]
     assert script.offered[0] == ["pay", "look"], "what is blocked outright is hidden from the model"
 
