@@ -57,9 +57,20 @@ def test_a_second_time_replaces_the_first() -> None:
     assert "--hold 5s" in twice
 
 
-@pytest.mark.parametrize("text", ["{ // a comment\n}", "[]", "{"])
-def test_settings_that_are_no_plain_json_are_left_to_their_owner(text: str) -> None:
-    with pytest.raises(ValueError, match="it is no"):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ // a comment\n}",
+        "[]",
+        "{",
+        '{"env": ["A=1"]}',
+        '{"hooks": []}',
+        '{"hooks": null}',
+        '{"hooks": {"PreToolUse": {}}}',
+    ],
+)
+def test_settings_of_another_form_are_left_to_their_owner(text: str) -> None:
+    with pytest.raises(ValueError, match=r"it is no |in it is no (JSON object|list)"):
         with_hook(text, "claude", command("claude"), 100)
 
 

@@ -55,3 +55,9 @@ def test_a_restriction_that_cannot_be_translated_makes_its_tool_ask(tmp_path: Pa
 def test_no_permissions_are_a_policy_that_asks(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(policy_from_permissions("")[0])
     assert load_policy(tmp_path / "policy.yaml").default.approval == "required"
+
+
+@pytest.mark.parametrize("given", [[], {"allow": "Bash"}, {"deny": [1]}, {"ask": None}])
+def test_permissions_of_another_form_are_not_translated(given: object) -> None:
+    with pytest.raises(ValueError, match="are no lists of texts"):
+        policy_from_permissions(json.dumps({"permissions": given}))

@@ -114,7 +114,10 @@ def with_hook(text: str, client: str, command: Sequence[str], seconds: float) ->
         settings[name] = {**settings.get(name, {}), **value} if isinstance(value, dict) else value
     hooks = settings.setdefault("hooks", {})
     for event in place.events:
-        hooks.setdefault(event, []).append(place.entry(shlex.join(command), seconds))
+        entries = hooks.setdefault(event, [])
+        if not isinstance(entries, list):
+            raise ValueError(f"`hooks.{event}` in it is no list; correct that first")  # noqa: TRY004 - as in `_read`
+        cast("list[Any]", entries).append(place.entry(shlex.join(command), seconds))
     return _write(settings)
 
 
@@ -224,6 +227,9 @@ def _read(text: str) -> Settings:
         raise ValueError(f"it is no plain JSON ({error}); put the hook in by hand") from None
     if not isinstance(settings, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - one error for all that is no settings file
+    for name in ("hooks", "env"):
+        if not isinstance(cast("Settings", settings).get(name, {}), dict):
+            raise ValueError(f"`{name}` in it is no JSON object; correct that first")  # noqa: TRY004 - as above
     return cast("Settings", settings)
 
 

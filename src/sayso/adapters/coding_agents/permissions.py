@@ -64,10 +64,15 @@ def policy_from_permissions(settings: str) -> tuple[str, list[str]]:
     operands run unasked. One for a whole command has no equal, since a rule would cover more.
 
     Raises:
-        ValueError: the settings are no JSON.
+        ValueError: the settings are no JSON, or their permissions have another form.
     """
     given: Any = json.loads(settings) if settings.strip() else {}
     permissions: Any = cast("dict[str, Any]", given).get("permissions", {}) if isinstance(given, dict) else {}
+    lists = (
+        [cast("dict[str, Any]", permissions).get(kind, []) for kind in _WORDS] if isinstance(permissions, dict) else [0]
+    )
+    if not all(_is_texts(each) for each in lists):
+        raise ValueError("its `permissions` are no lists of texts; correct that first")
     rules, left = _Rules(), list[str]()
     for kind, approval in _WORDS.items():
         for rule in cast("dict[str, list[str]]", permissions).get(kind, []):
@@ -78,6 +83,10 @@ def policy_from_permissions(settings: str) -> tuple[str, list[str]]:
         if kind != "allow" or rule in {"Bash", "Bash()", "Bash(*)"}:
             rules.loosen_nothing(rule)
     return rules.text(), left
+
+
+def _is_texts(given: object) -> bool:
+    return isinstance(given, list) and all(isinstance(each, str) for each in cast("list[object]", given))
 
 
 def _prefix(pattern: str, approval: Approval) -> str | None:
